@@ -23,7 +23,7 @@ enum {
      * limits a grid. 5: a workgroup of mla_rope_cache may have rows of queries and of latents, and
      * one of qk_rmsnorm rows of q and of kv. */
     ATTN_PACK_VERSION = 5,
-    ATTN_PACK_CODE_ALIGN = 4096, /* a page, so that code objects can be mapped */
+    ATTN_PACK_CODE_ALIGN = 4096, /* bytes: a page, so that code objects can be mapped */
 };
 
 /* Limits, so that a reader's work on one kernel is bounded. */
@@ -32,16 +32,18 @@ enum {
     ATTN_PACK_PAIRS_MAX = 64,
     ATTN_PACK_KERNARGS_MAX = 128,
     ATTN_PACK_KERNARG_BYTES_MAX = 1024,
-    ATTN_PACK_FACTORS_MAX = 4, /* per grid dimension */
+    ATTN_PACK_FACTORS_MAX = 4, /* most factors of one grid dimension */
     ATTN_PACK_WHENS_MAX = 8,
     ATTN_PACK_SPLITS_MAX = 128,
-    /* kernel records of one key; a kernel has one for each box of calls that it is for */
+    /* Most kernel records with the same key. A kernel has one record for each box of calls that it
+     * is for. */
     ATTN_PACK_MATCHES_MAX = 16,
-    ATTN_PACK_TEXT_MAX = 4096, /* the longest string, with its NUL */
+    ATTN_PACK_TEXT_MAX = 4096, /* bytes of the longest string, with its NUL */
     ATTN_PACK_RECORD_MAX = 32768,
 };
 
-/* In file order. CODE may be empty only when there are no kernels. */
+/* Sections, in the order in which the file contains them. CODE may be empty only when there are no
+ * kernels. */
 enum attn_pack_section_id {
     ATTN_PACK_STRINGS,
     ATTN_PACK_INDEX,
@@ -50,11 +52,11 @@ enum attn_pack_section_id {
     ATTN_PACK_SECTIONS
 };
 
-/* Checksums are XXH3, 64 bits, seed 0. */
+/* Place and checksum of a section. All checksums of a pack are XXH3, 64 bits, seed 0. */
 struct attn_pack_section {
-    uint64_t offset;   /* from the start of the file; sections do not overlap */
-    uint64_t size;     /* without the zero padding after it */
-    uint64_t checksum; /* of the section's bytes */
+    uint64_t offset;   /* byte offset from the start of the file; sections do not overlap */
+    uint64_t size;     /* bytes of the section, without the zero padding after it */
+    uint64_t checksum; /* checksum of the section's bytes */
 };
 
 struct attn_pack_header {
@@ -65,7 +67,7 @@ struct attn_pack_header {
     uint32_t kernel_count;
     uint32_t zero;
     struct attn_pack_section sections[ATTN_PACK_SECTIONS];
-    uint64_t checksum; /* of the header's bytes before this field */
+    uint64_t checksum; /* checksum of the header's bytes before this field */
 };
 
 /*
@@ -89,14 +91,14 @@ struct attn_pack_index_row {
     uint32_t zero;
 };
 
-/* One field of the dispatch key, spelt as in a description: ("head_dim", "128"). */
+/* One field of the dispatch key, spelt as in a kernel's description: ("head_dim", "128"). */
 struct attn_pack_pair {
     attn_pack_string field;
     attn_pack_string value;
 };
 
 enum attn_arg_kind {
-    ATTN_KIND_I64, /* also pointers */
+    ATTN_KIND_I64, /* an int64 or a pointer */
     ATTN_KIND_I32,
     ATTN_KIND_F32,
     ATTN_KIND_COUNT
@@ -106,7 +108,7 @@ enum attn_arg_kind {
 struct attn_pack_kernarg {
     attn_pack_string arg;
     uint16_t offset;
-    uint8_t size; /* 8, 4, 4 by kind */
+    uint8_t size; /* bytes of the argument: 8 for I64, 4 for I32 and F32 */
     uint8_t kind; /* enum attn_arg_kind */
 };
 
@@ -131,11 +133,12 @@ struct attn_pack_when {
  * calls. Launches do not read it.
  */
 struct attn_pack_split {
-    int32_t batch, keys;           /* sequences and keys per sequence; above 0 */
-    int32_t heads, kv_heads;       /* 0: unspecified */
-    int32_t lists;                 /* 0: no work list */
-    int16_t item_cost, merge_rate; /* of attn_decode_plan_shape; 0 to 256 */
-    int32_t one_launch;            /* 1: use the kernel of the key with one_launch */
+    int32_t batch, keys;     /* sequences, and attention keys of each; above 0 */
+    int32_t heads, kv_heads; /* numbers of query heads and of KV heads; 0: not known */
+    int32_t lists;           /* number of work lists; 0: no work lists */
+    /* Fields of attn_decode_plan_shape to plan with, 0 to 256. */
+    int16_t item_cost, merge_rate;
+    int32_t one_launch; /* 1: use the kernel of the key with one_launch */
     int32_t zero;
 };
 
@@ -146,11 +149,11 @@ struct attn_pack_split {
  * record's start.
  */
 struct attn_pack_kernel {
-    uint64_t checksum; /* of the record's bytes after this field */
-    uint32_t size;     /* of the record, a multiple of 8 */
+    uint64_t checksum; /* checksum of the record's bytes after this field */
+    uint32_t size;     /* bytes of the record, a multiple of 8 */
     attn_pack_string op;
-    attn_pack_string target; /* "gfx942" */
-    uint32_t name;           /* unique in the pack */
+    attn_pack_string target; /* name of the GPU target, such as "gfx942" */
+    uint32_t name;           /* the kernel's name, unique in the pack */
     uint32_t symbol;         /* the kernel's symbol in its code object, without ".kd" */
     /* tile and schedule that the compiler chose: "block_q=128 block_kv=64 ..." */
     uint32_t tuning;
@@ -167,7 +170,8 @@ struct attn_pack_kernel {
     /* Most workgroups of a launch whose sequences are about equally long: a larger grid becomes
      * this many workgroups in x. 0: no limit. */
     uint16_t workgroups_most;
-    uint64_t code_offset; /* from the start of the code section, a multiple of 4096 */
+    /* byte offset of the code object in the code section, a multiple of 4096 */
+    uint64_t code_offset;
     uint64_t code_size;
     uint64_t code_checksum;
 };

@@ -26,7 +26,7 @@ struct race_page {
     uint64_t atomic[RACE_PAGE / 64]; /* bytes that only atomics have read or written */
 };
 
-/* -- internal to check_race*.c ---------------------------------------------------------------- */
+/* The declarations from here on are internal to check_race*.c. */
 
 /* The other access of a race. */
 struct race_other {

@@ -139,7 +139,7 @@ static uint32_t page_of(struct race_global *g, uint64_t address)
     return g->recent[at].page;
 }
 
-/* -- order ------------------------------------------------------------------------------------- */
+/* The functions from here on order intervals. */
 
 /* Returns the number of a new interval for the workgroup; 0: all numbers are used. */
 static uint32_t new_interval(struct race_global *g, const struct workgroup *wg)
@@ -283,7 +283,7 @@ static bool ordered(const struct touch *t, uint32_t id, uint16_t waves, uint32_t
            (rest && rest <= acquired);
 }
 
-/* -- fences ------------------------------------------------------------------------------------ */
+/* The functions from here on handle fences. */
 
 void race_global_cache(struct race_global *g, const struct inst *in)
 {
@@ -320,7 +320,7 @@ static const char *missing_fence(const struct touch *t, const struct cell *c)
     return keeps_old(t, c) ? "buffer_inv" : NULL;
 }
 
-/* -- cells ------------------------------------------------------------------------------------- */
+/* The functions from here on compare an access with a cell. */
 
 /* Records an earlier access, in the interval `id`, that conflicts with the current one. Only the
  * first one is kept. */
@@ -484,7 +484,7 @@ static void touch(struct touch *t, struct cell *c, unsigned bytes, uint16_t mask
     t->bad = bad;
 }
 
-/* -- accesses ---------------------------------------------------------------------------------- */
+/* The functions from here on note accesses. */
 
 /* Locks the page of the granule with index `granule`, and returns its cells. NULL if the page is
  * not recorded. */

@@ -104,7 +104,7 @@ static uint64_t *copied_rows(struct wave *w, const struct opnd *o)
     return o->kind == OPND_SGPR ? w->s_copied + o->reg : lanes_of(o, w->v_copied, w->a_copied);
 }
 
-/* -- trial runs of an operation --------------------------------------------------------------- */
+/* The functions from here on make trial runs of an operation. */
 
 /* A register that the operation reads. */
 struct piece {
@@ -251,7 +251,7 @@ static void try_all(const struct trial *t, uint8_t selectors, struct outcome *ou
     put_back(t);
 }
 
-/* -- operations -------------------------------------------------------------------------------- */
+/* The functions from here on trace operations. */
 
 /* Returns the mask of lanes in which all bits of an operand are defined. */
 static uint64_t whole_lanes(struct wave *w, const struct opnd *o)

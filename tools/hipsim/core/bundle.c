@@ -63,7 +63,7 @@ static uint16_t read16(const uint8_t *p)
     return value;
 }
 
-/* -- images in memory -------------------------------------------------------------------------- */
+/* The functions from here on find images in memory. */
 
 /* Copies bytes of [from, from + size) up to the first that is not mapped. Returns their number. The
  * kernel copies, since it returns a count for a bad address where the program would get a
@@ -284,7 +284,7 @@ void image_release(struct image *image)
     *image = (struct image){0};
 }
 
-/* -- selecting --------------------------------------------------------------------------------- */
+/* The functions from here on select an image. */
 
 /* Replaces the image by its decompressed contents. */
 static enum code_object_status decompress(struct image *image, char *why, size_t why_size)

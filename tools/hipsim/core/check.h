@@ -58,7 +58,7 @@ struct check {
     void (*grid_pass)(void *state, struct wave *w);
 };
 
-/* -- calls from the core, each to all checks that watch the launch -- */
+/* The functions from here on are calls from the core, each to all checks that watch the launch. */
 
 /* The states of the checks for a launch; NULL for checks that do not watch it. */
 struct check_launch {

@@ -147,7 +147,7 @@ static const char *descriptor_problem(const struct kernel *kernel, const struct 
     return NULL;
 }
 
-/* -- symbols ----------------------------------------------------------------------------------- */
+/* The functions from here on collect symbols. */
 
 /* Returns the array with room for one more item, moved if necessary. NULL: no memory. */
 static void *grow(void *array, size_t *capacity, size_t count, size_t item)
@@ -249,7 +249,7 @@ static int by_variable_name(const void *a, const void *b)
                   ((const struct global_variable *)b)->name);
 }
 
-/* -- loading ----------------------------------------------------------------------------------- */
+/* The functions from here on load a code object. */
 
 /* Moves the metadata of each kernel to the kernel with the same symbol. */
 static void attach_metadata(struct code_object *object)

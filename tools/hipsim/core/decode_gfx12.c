@@ -127,7 +127,7 @@ static bool is_half(uint16_t type)
     return class == CLASS_F16 || class == CLASS_BF16 || class == CLASS_INT16;
 }
 
-/* -- scalar ------------------------------------------------------------------------------------ */
+/* The functions from here on decode scalar instructions. */
 
 /* Sets source k from its code. False if the code is invalid. */
 static bool scalar_source(struct inst *in, unsigned k, unsigned code)
@@ -188,7 +188,7 @@ static bool decode_smem(struct inst *in)
     return true;
 }
 
-/* -- vector ALU -------------------------------------------------------------------------------- */
+/* The functions from here on decode vector ALU instructions. */
 
 /* Sets the lane selects of a DPP8 dword. */
 static void set_dpp8(struct inst *in, uint32_t word, bool fetch_inactive)
@@ -409,7 +409,7 @@ static bool decode_wmma(struct inst *in)
                       set_source(in, &in->src[4], bits(in->raw[1], 17, 9), row->src[4], MSB_NONE));
 }
 
-/* -- two instructions in one ------------------------------------------------------------------- */
+/* The functions from here on decode two instructions in one. */
 
 /* Mnemonics of the opcodes of VOPD and VOPD3 (CDNA5 ISA, tables 100 to 104). */
 static const char *const dual_rows[64] = {
@@ -532,7 +532,7 @@ static bool decode_dual(struct inst *in)
     return true;
 }
 
-/* -- memory ------------------------------------------------------------------------------------ */
+/* The functions from here on decode memory instructions. */
 
 /* Sets the operands of an LDS instruction. False if one is invalid. */
 static bool decode_ds(struct inst *in)

@@ -250,7 +250,7 @@ static const void *section_bytes(const struct elf_image *image, const GElf_Shdr 
     return image->bytes + section->sh_offset;
 }
 
-/* -- symbols ----------------------------------------------------------------------------------- */
+/* The functions from here on read symbols. */
 
 /* The dynamic symbol table of an image, and its strings. */
 struct symbol_table {
@@ -312,7 +312,7 @@ void elf_image_symbols(const struct elf_image *image,
     }
 }
 
-/* -- relocations ------------------------------------------------------------------------------- */
+/* The functions from here on apply relocations. */
 
 /* Applies a relocation to the image that is loaded at `base`. */
 static enum code_object_status relocate_one(const struct elf_image *image,
@@ -379,7 +379,7 @@ enum code_object_status elf_image_relocate(const struct elf_image *image, uint8_
     return CODE_OBJECT_OK;
 }
 
-/* -- notes ------------------------------------------------------------------------------------- */
+/* The functions from here on read notes. */
 
 /* Returns the size rounded up to a multiple of 4. */
 static uint64_t pad4(uint64_t size) { return (size + 3) & ~UINT64_C(3); }

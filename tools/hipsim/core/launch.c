@@ -109,7 +109,7 @@ static void *device_block(const struct dispatch_request *r, size_t size, enum hi
     return block;
 }
 
-/* -- arguments --------------------------------------------------------------------------------- */
+/* The functions from here on write the arguments. */
 
 /* Returns the value of a hidden argument (AMDGPUUsage, "Hidden arguments"). */
 static uint64_t hidden_value(const struct dispatch_request *r, const struct dispatch *d,
@@ -178,7 +178,7 @@ static enum dispatch_status write_arguments(const struct dispatch_request *r, st
     return DISPATCH_OK;
 }
 
-/* -- packet and queue -------------------------------------------------------------------------- */
+/* The functions from here on write the packet and the queue. */
 
 /* Stores the lower 16 bits of `value` at p. */
 static void put16(uint8_t *p, uint32_t value) { memcpy(p, &value, 2); }
@@ -235,7 +235,7 @@ static void write_queue(struct dispatch *d)
     hipsim_mem_mark((uintptr_t)d->queue, QUEUE_BYTES);
 }
 
-/* -- registers --------------------------------------------------------------------------------- */
+/* The functions from here on set up the user SGPRs of waves. */
 
 /* Appends a value to the launch's user SGPRs. *at is the number of SGPRs so far. */
 static void push32(struct launch *launch, uint32_t *at, uint32_t value)

@@ -348,7 +348,7 @@ void hipsim_mem_account(unsigned device, int64_t bytes)
         atomic_fetch_add_explicit(&mem.in_use[device], (uint64_t)bytes, memory_order_relaxed);
 }
 
-/* -- reservations ------------------------------------------------------------------------------ */
+/* The functions from here on permit accesses to reservations. */
 
 /* Sets or clears the bit of a granule. */
 static void set_granule(_Atomic uint64_t *bits, uint64_t granule, bool on)
@@ -382,7 +382,7 @@ void hipsim_mem_permit(uint64_t address, uint64_t size, bool reads, bool writes)
     }
 }
 
-/* -- registered host memory -------------------------------------------------------------------- */
+/* The functions from here on register host memory. */
 
 /* Returns a slot for registered host memory. NULL: not possible. */
 static struct hipsim_mem_slot *new_registration(uint64_t base, uint64_t size)
@@ -444,7 +444,7 @@ bool hipsim_mem_unregister(const void *pointer)
     return found;
 }
 
-/* -- looking up -------------------------------------------------------------------------------- */
+/* The functions from here on look up addresses. */
 
 /* Returns the registration that contains `address`; NULL if there is none. Removed registrations
  * may overlap a live one, which has priority. */
@@ -579,7 +579,7 @@ void hipsim_mem_describe(uint64_t address, uint64_t size, char *text, size_t len
                  "allocated with HIP");
 }
 
-/* -- shadow ------------------------------------------------------------------------------------ */
+/* The functions from here on mark bytes in the shadow. */
 
 /* Limits the range to its part in the arena. False if that is empty. */
 static bool clip(uint64_t *address, uint64_t *size)

@@ -132,7 +132,8 @@ bool hipsim_mem_unregister(const void *pointer);
 /** Returns the bytes of the live allocations that use memory of `device`. */
 uint64_t hipsim_mem_in_use(unsigned device);
 
-/* -- lookup and checks: lock-free, for use while kernels run ----------------------------------- */
+/* The functions from here on look up and check addresses; they take no lock, and kernels may run
+ * meanwhile. */
 
 /* The slot that a thread found last. Zero-initialise it; one per thread. */
 struct hipsim_mem_cursor {
@@ -202,7 +203,7 @@ static inline bool hipsim_mem_mapped(uint64_t address, uint64_t size)
  * (hipMalloc)". */
 void hipsim_mem_describe(uint64_t address, uint64_t size, char *text, size_t length);
 
-/* -- the shadow of initialised bytes ----------------------------------------------------------- */
+/* The functions from here on keep the shadow of initialised bytes. */
 
 /** Returns a mask with bit i set if the byte at address + i is initialised; `bytes` is at most 32.
  * `address` must be in the arena. */

@@ -203,7 +203,7 @@ void hipsim_mem_unshare(uint64_t address)
     pthread_mutex_unlock(&shared.lock);
 }
 
-/* -- another process's memory ------------------------------------------------------------------ */
+/* The functions from here on open another process's memory. */
 
 /* Opens the shared file of another process. -1: failure. */
 static int open_file(const struct hipsim_mem_place *place)

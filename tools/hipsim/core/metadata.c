@@ -17,7 +17,7 @@ static const char *const hidden_names[ARG_KINDS] = {
 #include "hidden_args.def"
 };
 
-/* -- the document ------------------------------------------------------------------------------ */
+/* The functions from here on read the document. */
 
 /* The extent of a MessagePack item. */
 struct item {
@@ -142,7 +142,7 @@ static char *copy_text(const msgpack_object *value)
     return strndup(value->via.str.ptr, value->via.str.size);
 }
 
-/* -- kernels ----------------------------------------------------------------------------------- */
+/* The functions from here on read the descriptions of kernels. */
 
 /* Returns the kind of an argument. */
 static enum argument_kind argument_kind(const msgpack_object *argument)

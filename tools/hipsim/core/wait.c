@@ -69,7 +69,7 @@ static bool operand_busy(const struct wave *w, const struct opnd *o)
     return word & UINT64_MAX >> (64 - o->dwords);
 }
 
-/* -- delayed delivery ------------------------------------------------------------------------- */
+/* The functions from here on delay the delivery of results. */
 
 /* Returns a free slot for kept data. NO_SLOT: none. */
 static unsigned free_slot(const struct wave *w)
@@ -213,7 +213,7 @@ static void hold_above(struct wave *w, struct pending *load)
     }
 }
 
-/* -- counters ---------------------------------------------------------------------------------- */
+/* The functions from here on keep counters. */
 
 /* Returns the clocks of the transfer of `dwords` dwords per lane. */
 static unsigned transfer_clocks(const struct wave *w, const struct inst *in,
@@ -397,7 +397,7 @@ unsigned wave_count(const struct wave *w, enum wait_counter counter)
     return n;
 }
 
-/* -- the check --------------------------------------------------------------------------------- */
+/* The functions from here on check that a result was waited for. */
 
 /* Returns an operation in flight that writes a register of the operand. NULL: none. */
 static const struct pending *find_pending(const struct wave *w, const struct opnd *o)

@@ -72,7 +72,7 @@ static const char help[] =
     "i            print where this wave is\n"
     "q            end the program\n";
 
-/* -- places ------------------------------------------------------------------------------------ */
+/* The functions from here on read places and find them in kernels. */
 
 /* Parses "KERNEL", "KERNEL:LINE" or "KERNEL+BYTES" to *p. False if the text is none of these. */
 static bool read_place(const char *text, struct place *p)
@@ -144,7 +144,7 @@ static const struct watched *touched(const struct debugger *d, const struct mem_
     return NULL;
 }
 
-/* -- commands ---------------------------------------------------------------------------------- */
+/* The functions from here on execute commands. */
 
 /* Adds a watched range, "[lds:]ADDRESS [BYTES]". False if the text is invalid or there are too
  * many. */
@@ -265,7 +265,7 @@ static void converse(struct debugger *d, const struct wave *w)
     }
 }
 
-/* -- a client of GDB's protocol ---------------------------------------------------------------- */
+/* The functions from here on serve a client of GDB's protocol. */
 
 /* Adds or removes a place: gdb_ops.place(). */
 static bool change_place(void *ctx, uint64_t address, bool add)
@@ -338,7 +338,7 @@ static void converse_remotely(struct debugger *d, const struct wave *w,
     }
 }
 
-/* -- observing --------------------------------------------------------------------------------- */
+/* The functions from here on observe the waves. */
 
 /* True if breakpoints apply to the wave. */
 static bool is_focus(const struct debugger *d, const struct wave *w)

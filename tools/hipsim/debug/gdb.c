@@ -37,7 +37,7 @@ struct gdb {
     struct gdb_stop stop;
 };
 
-/* -- connection -------------------------------------------------------------------------------- */
+/* The functions from here on keep the connection. */
 
 /* Removes the socket file of a server that was killed: a connection to it is refused. The test uses
  * a datagram socket, which a live server does not notice, since the error is another. */
@@ -209,7 +209,7 @@ static bool next_packet(struct gdb *g)
     return false;
 }
 
-/* -- requests ---------------------------------------------------------------------------------- */
+/* The functions from here on answer requests. */
 
 /* Writes the error reply "E." with the texts `why` and `what`. Replaces the protocol's characters
  * by spaces. */
@@ -556,7 +556,7 @@ static bool answer(struct gdb *g)
     return sent;
 }
 
-/* -- resuming ---------------------------------------------------------------------------------- */
+/* The functions from here on resume the waves. */
 
 /* Parses vCont's "ACTION[:THREAD];..." and sets *wish to the first step among the actions,
  * otherwise to continue. False if a thread or an action is unknown. */

@@ -62,7 +62,7 @@ void gdb_show_description(FILE *out, const struct wave *w)
     fputs("</feature></target>", out);
 }
 
-/* -- values ------------------------------------------------------------------------------------ */
+/* The functions from here on show values of registers. */
 
 /* Writes `n` bytes of a value, the lowest first. */
 static void show_bytes(FILE *out, uint64_t value, unsigned n)
@@ -137,7 +137,7 @@ void gdb_show_scalars(FILE *out, const struct wave *w)
         gdb_show_register(out, w, i);
 }
 
-/* -- memory ------------------------------------------------------------------------------------ */
+/* The functions from here on show memory. */
 
 /* Returns the host address of the byte at a flat address; NULL if it is in no memory. */
 static const uint8_t *byte_at(const struct wave *w, struct hipsim_mem_cursor *cursor,

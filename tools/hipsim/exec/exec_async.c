@@ -38,7 +38,7 @@ static void copy_lanes(struct wave *w, struct lane_mem *from, struct lane_mem *t
     }
 }
 
-/* -- asynchronous loads and stores ------------------------------------------------------------ */
+/* The functions from here on execute asynchronous loads and stores. */
 
 /* Sets m->addr to the lanes' byte addresses in LDS. False after a report that one is undefined. */
 static bool lds_addresses(struct wave *w, const struct inst *in, struct lane_mem *m)
@@ -127,7 +127,7 @@ static void exec_async(struct wave *w, const struct inst *in)
     lds_issue_range(w, in, WAIT_VM, &range);
 }
 
-/* -- tensor data mover ------------------------------------------------------------------------- */
+/* The functions from here on simulate the tensor data mover. */
 
 enum { TENSOR_DIMS = 5, TENSOR_ROWS = 16, TENSOR_IMAGE = 2 /* of a descriptor's field `type` */ };
 

@@ -54,7 +54,7 @@ static struct grid_barrier *cluster(struct wave *w)
     return w->launch->cluster[0] ? &w->launch->cluster_barrier[w->wg->cluster] : NULL;
 }
 
-/* -- signals ----------------------------------------------------------------------------------- */
+/* The functions from here on signal barriers. */
 
 /* Signals the barrier of the wave's workgroup. It opens when all waves that have not ended have
  * signalled. */
@@ -172,7 +172,7 @@ static void exec_signal_isfirst(struct wave *w, const struct inst *in)
     signal(w, in, o);
 }
 
-/* -- waits ------------------------------------------------------------------------------------- */
+/* The functions from here on wait for barriers. */
 
 /* Suspends the wave unless the workgroup's barrier has opened since the wave signalled it. */
 static void wait_workgroup(struct wave *w, const struct inst *in)
@@ -232,7 +232,7 @@ static void exec_wait(struct wave *w, const struct inst *in)
         wait_named(w, named(w, w->named));
 }
 
-/* -- named barriers ---------------------------------------------------------------------------- */
+/* The functions from here on execute the other instructions of named barriers. */
 
 /* S_BARRIER_INIT: sets the signals of a named barrier to 0, and its number of members unless the
  * operand's is 0. */

@@ -101,7 +101,7 @@ static bool find_format(struct wave *w, const struct inst *in, const struct buff
 /* True if the number format keeps components as integers. */
 static bool is_integer(const struct format *f) { return f->number == UINT || f->number == SINT; }
 
-/* -- conversions ------------------------------------------------------------------------------- */
+/* The functions from here on convert between elements in memory and registers. */
 
 /* Returns the sign-extended value of a code of `bits` bits. */
 static int32_t sign_extended(uint32_t code, unsigned bits)
@@ -197,7 +197,7 @@ static uint32_t widened(const struct format *f, uint32_t half)
     return f->number == UINT ? half : bits_from_float(f32_from_f16((uint16_t)half));
 }
 
-/* -- elements in memory ------------------------------------------------------------------------ */
+/* The functions from here on find and read the elements in memory. */
 
 /* An element of each lane in memory, in parts of at most a dword. Each part has its own addresses,
  * since swizzled buffers scatter the parts. */
@@ -240,7 +240,7 @@ static uint32_t read_component(const struct element *e, struct component c, unsi
     return (uint32_t)(bytes >> c.at % 8 & ((UINT64_C(1) << c.bits) - 1));
 }
 
-/* -- loads ------------------------------------------------------------------------------------- */
+/* The functions from here on execute loads. */
 
 /* Returns lane l's value of the register component whose source is `select` (enum select). `d16`
  * returns it in 16 bits. */
@@ -333,7 +333,7 @@ static void exec_load(struct wave *w, const struct inst *in)
     buffer_issue(w, in);
 }
 
-/* -- stores ------------------------------------------------------------------------------------ */
+/* The functions from here on execute stores. */
 
 /* Returns the code that lane l stores for component `c`, from register component i. */
 static uint32_t stored(struct wave *w, const struct inst *in, const struct format *f, unsigned i,

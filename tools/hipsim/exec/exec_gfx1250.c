@@ -20,7 +20,7 @@ static void exec_nothing(struct wave *w, const struct inst *in)
     (void)in;
 }
 
-/* -- waits ------------------------------------------------------------------------------------- */
+/* The functions from here on execute waits. */
 
 /* op_row.arg of a wait: two counters (enum wait_counter). The limit of `low` is in bits 5:0 of
  * SIMM16, and the limit of `high` in bits 13:8. `high` NO_WAIT: one counter only. */
@@ -44,7 +44,7 @@ static void exec_wait_idle(struct wave *w, const struct inst *in)
         wave_wait(w, (enum wait_counter)c, 0);
 }
 
-/* -- hardware registers ------------------------------------------------------------------------ */
+/* The functions from here on read and write hardware registers. */
 
 /* Numbers of hardware registers in hwreg(). */
 enum hwreg {
@@ -147,7 +147,7 @@ static void exec_set_mode(struct wave *w, const struct inst *in)
     w->mode = (w->mode & ~(15u << in->row->arg)) | (in->simm16 & 15u) << in->row->arg;
 }
 
-/* -- program counter, time, messages ----------------------------------------------------------- */
+/* The functions from here on access the program counter and the time, and send messages. */
 
 /* Executes S_GETPC: stores the address of the next instruction. */
 static void exec_getpc(struct wave *w, const struct inst *in)
@@ -213,7 +213,7 @@ static void exec_sendmsg_rtn(struct wave *w, const struct inst *in)
     wave_issue(w, in, WAIT_KM, OPND_SGPR, in->dst.reg, in->dst.dwords, true);
 }
 
-/* -- two vector instructions ------------------------------------------------------------------- */
+/* The functions from here on execute two vector instructions in one. */
 
 /* A copy of a destination's registers, at most two, and of their masks of defined, copied and
  * partly defined lanes. */

@@ -66,7 +66,7 @@ static void operand(const struct wave *w, const struct inst *in, const struct op
     r->rows = (const uint32_t (*)[WAVE_LANES])r->copy;
 }
 
-/* -- validity ---------------------------------------------------------------------------------- */
+/* The functions from here on track undefined bits of operands and results. */
 
 /* Returns the mask of lanes after BLGP has moved the lanes of B. */
 static uint64_t moved_lanes(uint64_t lanes, unsigned blgp)
@@ -152,7 +152,7 @@ static struct defined defined_lanes(const struct wave *w, const struct inst *in,
     return d;
 }
 
-/* -- execution --------------------------------------------------------------------------------- */
+/* The functions from here on execute the instructions. */
 
 /* Records which results of the executed job are defined. `d`: the operands' masks before
  * execution. */

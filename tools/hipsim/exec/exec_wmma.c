@@ -126,7 +126,7 @@ static void read_matrix(struct wave *w, const struct opnd *o, const struct wmma 
     }
 }
 
-/* -- scales ------------------------------------------------------------------------------------ */
+/* The functions from here on read and apply scales. */
 
 /* Formats of block scales, as the instruction numbers them. */
 enum scale_type { SCALE_E8M0, SCALE_E5M3, SCALE_E4M3 };
@@ -172,7 +172,7 @@ static void apply_scales(struct wave *w, const struct opnd *o, const struct wmma
     }
 }
 
-/* -- C and D ----------------------------------------------------------------------------------- */
+/* The functions from here on read C, write D and execute the instructions. */
 
 /* Returns element C[m][n] of type t, where `lane` is the lane that holds it. */
 static double c_value(struct wave *w, const struct inst *in, enum wmma_type t, unsigned m,

@@ -385,7 +385,7 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
     return is_runtime_memory(m) || checks_accessed(w, in, m, bytes, direction);
 }
 
-/* -- validity ---------------------------------------------------------------------------------- */
+/* The functions from here on tell which bits of memory are initialised. */
 
 /* True if all bytes [low, low + span) of global memory are initialised. */
 static bool range_written(uint64_t low, uint64_t span)

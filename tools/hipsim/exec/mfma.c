@@ -8,7 +8,7 @@
 #include "smallfloat.h"
 #include "tables.h"
 
-/* -- layouts ----------------------------------------------------------------------------------- */
+/* The functions from here on map lanes and blocks of A for BLGP and CBSZ. */
 
 unsigned mfma_blgp_lane(unsigned lane, unsigned blgp)
 {
@@ -31,7 +31,7 @@ unsigned mfma_block_of_a(const struct mfma_job *job, unsigned block)
     return ((block >> job->cbsz << job->cbsz) + job->abid) % job->shape.blocks;
 }
 
-/* -- the fused step ---------------------------------------------------------------------------- */
+/* The functions from here on compute the fused step. */
 
 /* Returns floor(log2 |x|), but -126 (binary32's least normal exponent) for subnormals and zero. */
 static int exponent_of(float x)
@@ -111,7 +111,7 @@ float mfma_fused_step(const double *product, const int *exponent, unsigned n, in
     return (float)times_power(sum + 128 * addend, e - 31);
 }
 
-/* -- dispatch ---------------------------------------------------------------------------------- */
+/* The functions from here on choose the kernels for the host and run them. */
 
 /* Computes the job with the kernels of host_isa(). */
 static void run(const struct mfma_job *job)

@@ -49,7 +49,7 @@ static inline vec_i vec_from(int x) { return (vec_i){0} + x; }
 /* Stores the elements of v from p on, which need not be aligned. */
 static inline void store_u(uint32_t *p, vec_u v) { memcpy(p, &v, sizeof(v)); }
 
-/* -- codes ------------------------------------------------------------------------------------- */
+/* The functions from here on copy the codes of the elements. */
 
 typedef uint8_t bytes __attribute__((vector_size(VEC_BYTES)));
 
@@ -148,7 +148,7 @@ bool JOIN(mfma_codes, ISA)(struct codes *o, const struct mfma_job *job, unsigned
     return copy(&r, o->b);
 }
 
-/* -- ranges ------------------------------------------------------------------------------------ */
+/* The functions from here on find the ranges of exponents. */
 
 /* Exponent fields of the largest and of the smallest element other than zero of each row or column.
  * Field 0 counts as 1, which has the same exponent. */
@@ -192,7 +192,7 @@ static void join_columns(struct fields *x, unsigned columns)
     }
 }
 
-/* -- numbers ----------------------------------------------------------------------------------- */
+/* The functions from here on convert elements to fixed-point numbers. */
 
 /* Factors of a step: dword n has the numbers of lines 2 * n and 2 * n + 1 in its halves. */
 struct factors {
@@ -232,7 +232,7 @@ static inline __attribute__((always_inline)) void make_factors(unsigned exponent
     }
 }
 
-/* -- the step ---------------------------------------------------------------------------------- */
+/* The functions from here on compute the step. */
 
 /* Adds the products of row `i` with 16 columns from column `j` on to sum[]. */
 static inline __attribute__((always_inline)) void add_row(const struct factors *f, unsigned i,

@@ -26,7 +26,7 @@
 
 #define SCALE_NAN 1000 /* larger than any sum of exponents and another scale */
 
-/* -- one row of the result --------------------------------------------------------------------- */
+/* The functions from here on compute one row of the result. */
 
 /* NaNs of a step without infinities: each product with a NaN factor is NaN, whatever the other
  * factor is. */
@@ -416,7 +416,7 @@ static __attribute__((noinline)) void look_again(const struct step *s, const str
     }
 }
 
-/* -- whole matrices ---------------------------------------------------------------------------- */
+/* The functions from here on compute whole matrices. */
 
 /* Returns the exponent of the E8M0 scale in `lane`, from bit `shift` on. SCALE_NAN if the scale is
  * a NaN. */

@@ -117,7 +117,7 @@ static void clamp_floats(const struct mfma_job *job, uint32_t (*d)[MFMA_LANES])
     }
 }
 
-/* -- integers ---------------------------------------------------------------------------------- */
+/* The functions from here on saturate results of integers. */
 
 /* Decoded A and B of a block of INT8: for each k, a line of rows of A or columns of B. */
 struct bytes {

@@ -21,7 +21,7 @@
         }                                                                            \
     }
 
-/* -- fp8 and bf8 ------------------------------------------------------------------------------- */
+/* The functions from here on convert fp8 and bf8. */
 
 /* Returns the number of the byte that OP_SEL selects: bit 0 selects the high half, bit 1 the high
  * byte of a half. */
@@ -42,7 +42,7 @@ FROM_BYTE(cvt_f32_bf8, bf8_ocp)
 FROM_HALF(cvt_pk_f32_fp8, fp8_ocp)
 FROM_HALF(cvt_pk_f32_bf8, bf8_ocp)
 
-/* -- minimum and maximum ----------------------------------------------------------------------- */
+/* The functions from here on compute minima and maxima. */
 
 /* Returns the lesser of two f32, with `max` the greater. NaNs are ordered by their bits. */
 static inline uint32_t least32(uint32_t a, uint32_t b, bool max)
@@ -176,7 +176,7 @@ KERNEL(maximum3_f16, d[i] = ieee16(ieee16(HA, HB, true), HC, true))
 KERNEL(maximumminimum_f16, d[i] = ieee16(ieee16(HA, HB, true), HC, false))
 KERNEL(minimummaximum_f16, d[i] = ieee16(ieee16(HA, HB, false), HC, true))
 
-/* -- packed ------------------------------------------------------------------------------------ */
+/* The functions from here on execute packed operations. */
 
 /* Defines a packed operation: applies expression e, of 16 bits, to the low and the high halves a,
  * b, c. */
@@ -271,7 +271,7 @@ static inline uint32_t saturated(int64_t v, bool clamp)
 KERNEL(dot4_iu8, d[i] = saturated(dot_iu(A, B, 8, x->in->neg_lo) + (int32_t)C, clamp))
 KERNEL(dot8_iu4, d[i] = saturated(dot_iu(A, B, 4, x->in->neg_lo) + (int32_t)C, clamp))
 
-/* -- integers ---------------------------------------------------------------------------------- */
+/* The functions from here on execute operations on integers. */
 
 /* Returns a + b as signed integers, saturated. */
 static inline uint32_t add_i32(uint32_t a, uint32_t b)
@@ -336,7 +336,7 @@ KERNEL(bitop2_b32, const uint32_t t = x->in->bitop3; const uint32_t a = A; const
        d[i] = (t & 1 ? ~a & ~b : 0) | (t & 4 ? ~a & b : 0) | (t & 16 ? a & ~b : 0) |
               (t & 64 ? a & b : 0))
 
-/* -- transcendentals --------------------------------------------------------------------------- */
+/* The functions from here on compute transcendentals. */
 
 /* Returns tanh x with an error of about 2^-40; below 2^-10 it is x (CDNA5 ISA, V_TANH_F32). */
 static inline double tanh_of(double x)

@@ -198,7 +198,8 @@ TRANS16(rsq_f16, 1.0 / sqrt(a))
 TRANS16(sin_f16, sin_turns(a))
 TRANS16(cos_f16, cos_turns(a))
 
-/* -- gfx1250: a scalar source and result (CDNA5 ISA, V_S_*) ---------------------------------- */
+/* The functions from here on execute V_S_* of gfx1250, with a scalar source and result (CDNA5
+ * ISA). */
 
 /* Returns source 0 with abs and neg applied. `sign` is the sign bit of its type. */
 static uint32_t scalar_source(const struct wave *w, const struct inst *in, uint32_t sign)

@@ -30,7 +30,7 @@
 #define HIP_EXPORT __attribute__((visibility("default")))
 #define HIP_MAX_DEVICES 64
 
-/* -- the frame of an API call ------------------------------------------------------------------ */
+/* The functions from here on frame each API call. */
 
 /** Begins the API call `name`: counts it, and at the first one initialises the library. The call
  * must at once return a result other than hipSuccess. */
@@ -79,7 +79,7 @@ struct hip_thread {
 
 struct hip_thread *hip_thread(void);
 
-/* -- handles ----------------------------------------------------------------------------------- */
+/* Declarations of handles follow. */
 
 enum hip_kind {
     HIP_CONTEXT = 1,
@@ -118,7 +118,7 @@ void hip_object_put(void *object);
  * handle of this kind. */
 bool hip_object_remove(const void *handle, enum hip_kind kind);
 
-/* -- devices ----------------------------------------------------------------------------------- */
+/* Declarations about devices follow. */
 
 /* Facts of a simulated GPU, from gfx_parts.def and targets/facts/. */
 struct device_facts {
@@ -163,7 +163,7 @@ struct hip_device *hip_device(int ordinal);
 struct hip_device *hip_current_device(void);
 bool hip_devices_create(const struct options *options);
 
-/* -- streams, events and the work that they carry ---------------------------------------------- */
+/* Declarations of streams, events and the work that they carry follow. */
 
 struct hip_copy { /* a box of bytes; height and depth are 1 in one dimension */
     void *dst;
@@ -346,7 +346,7 @@ void hip_capture_abandon(struct ihipStream_t *stream);
 hipError_t hip_stream_wait_done(hipStream_t stream);
 hipError_t hip_device_wait_done(struct hip_device *device);
 
-/* -- memory ------------------------------------------------------------------------------------ */
+/* Declarations about memory follow. */
 
 /** Convert a memory type's number in the program's HIP version to the type in these headers, and
  * back. HIP 6 changed the numbers; see option `hip`. */
@@ -388,7 +388,7 @@ hipError_t hip_release(void *pointer);
  * free memory call it. */
 void hip_pool_forget(const void *pointer);
 
-/* -- modules and kernels ----------------------------------------------------------------------- */
+/* Declarations of modules and kernels follow. */
 
 struct ihipModule_t {
     struct hip_object object;
@@ -476,7 +476,7 @@ uint64_t hip_hostcall_buffer(struct hip_device *device, const struct kernel *ker
 void hip_hostcall_serve(struct hip_device *device);
 void hip_hostcall_message(struct wave *wave, const struct inst *in);
 
-/* -- graphs ------------------------------------------------------------------------------------ */
+/* Declarations of graphs follow. */
 
 struct hipGraphNode {
     struct hip_object object;

@@ -202,7 +202,7 @@ void hip_capture_abandon(struct ihipStream_t *stream)
     hip_graph_put(graph);
 }
 
-/* -- the API ----------------------------------------------------------------------------------- */
+/* From here on there are functions of the HIP API. */
 
 /* Starts a capture on the stream. The caller holds the lock. */
 static hipError_t begin_locked(struct ihipStream_t *stream, hipStreamCaptureMode mode)

@@ -228,7 +228,7 @@ HIP_EXPORT hipError_t hipCtxDisablePeerAccess(hipCtx_t peer)
     return hipDeviceDisablePeerAccess(device_of(peer, NULL));
 }
 
-/* -- primary contexts -------------------------------------------------------------------------- */
+/* The functions from here on handle primary contexts. */
 
 /* Sets *context to the primary context of the device `ordinal`. */
 static hipError_t retain(hipCtx_t *context, int ordinal)

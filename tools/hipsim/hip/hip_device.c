@@ -86,7 +86,7 @@ struct hip_device *hip_device(int ordinal)
 
 struct hip_device *hip_current_device(void) { return hip_device(hip_thread()->device); }
 
-/* -- selection --------------------------------------------------------------------------------- */
+/* The functions from here on give versions, and count and select devices. */
 
 HIP_EXPORT hipError_t hipInit(unsigned int flags)
 {
@@ -219,7 +219,7 @@ HIP_EXPORT hipError_t hipChooseDevice(int *ordinal, const hipDeviceProp_t *wish)
     return HIP_CALL(hipChooseDevice, choose_device(ordinal, wish));
 }
 
-/* -- names ------------------------------------------------------------------------------------- */
+/* The functions from here on give the names and ids of devices. */
 
 /* Writes a text to a buffer of `size` bytes, truncated if necessary. */
 static hipError_t write_text(char *to, int size, const char *text)
@@ -327,7 +327,7 @@ HIP_EXPORT hipError_t hipDeviceTotalMem(size_t *bytes, hipDevice_t ordinal)
     return HIP_CALL(hipDeviceTotalMem, total_memory(bytes, ordinal));
 }
 
-/* -- limits and settings ----------------------------------------------------------------------- */
+/* The functions from here on access the limits and settings of devices. */
 
 /* Sets *get to a limit of the current device, or if `get` is NULL the limit to `set`. */
 static hipError_t access_limit(enum hipLimit_t limit, size_t *get, size_t set)
@@ -415,7 +415,7 @@ HIP_EXPORT hipError_t hipDeviceGetSharedMemConfig(hipSharedMemConfig *config)
                            : hipErrorInvalidValue);
 }
 
-/* -- peers ------------------------------------------------------------------------------------- */
+/* The functions from here on control access to peer devices. */
 
 /* Sets *can to 1 if the device `ordinal` can access the memory of the device `peer`, otherwise to
  * 0. */

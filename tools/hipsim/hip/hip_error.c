@@ -159,7 +159,7 @@ struct options hip_options(void)
     return options;
 }
 
-/* -- reports ----------------------------------------------------------------------------------- */
+/* The functions from here on report errors. */
 
 void hip_report(const struct hipsim_report *report)
 {
@@ -211,7 +211,7 @@ int hip_refuse(const char *name, bool say)
     return hip_leave(hip_enter(name) == hipSuccess ? not_supported(say) : hip_entry_error());
 }
 
-/* -- hipsim's own interface -------------------------------------------------------------------- */
+/* The functions from here on are hipsim's own interface. */
 
 HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size)
 {
@@ -272,7 +272,7 @@ HIPSIM_API uint64_t hipsim_live_bytes(int device)
     return device < 0 ? 0 : hipsim_mem_in_use((unsigned)device);
 }
 
-/* -- errors as HIP shows them ------------------------------------------------------------------ */
+/* The functions from here on give the errors' names and texts as HIP does. */
 
 static const struct {
     hipError_t error;

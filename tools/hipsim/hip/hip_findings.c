@@ -48,7 +48,7 @@ static struct {
     _Atomic int status; /* exit status of the program if it has findings */
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* -- options ----------------------------------------------------------------------------------- */
+/* The functions from here on follow the options for findings. */
 
 /* Creates the file `path`, unless `path` equals `current`. On failure false, with a sentence in
  * `why`. */
@@ -120,7 +120,7 @@ void hip_findings_settle(const struct options *options, bool ok)
     pthread_mutex_unlock(&state.lock);
 }
 
-/* -- JSON: one object per line ----------------------------------------------------------------- */
+/* The functions from here on write findings as JSON, one object per line. */
 
 /* Writes the text as a JSON string. */
 static void put_string(FILE *file, const char *text)
@@ -188,7 +188,7 @@ void hip_findings_note(const struct hipsim_report *report)
     pthread_mutex_unlock(&state.lock);
 }
 
-/* -- reports ----------------------------------------------------------------------------------- */
+/* The functions from here on handle reports. */
 
 /* Returns the place of a finding, with its source lines in source[]. */
 static struct finding_place place_of(const struct ihipModule_t *module, const char *kernel,
@@ -339,7 +339,7 @@ void hip_findings_count(const struct launch *launch)
     pthread_mutex_unlock(&state.lock);
 }
 
-/* -- the end of the process -------------------------------------------------------------------- */
+/* The functions from here on sum up findings at the end of the process. */
 
 /* Prints the findings of a kernel as text. */
 static void print_tally(FILE *file, const struct tally *t)

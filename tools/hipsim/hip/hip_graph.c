@@ -12,7 +12,7 @@ void hip_graph_lock(void) { pthread_mutex_lock(&graphs); }
 
 void hip_graph_unlock(void) { pthread_mutex_unlock(&graphs); }
 
-/* -- sets of nodes ----------------------------------------------------------------------------- */
+/* The functions from here on handle sets of nodes. */
 
 bool hip_nodes_have(const struct hip_nodes *nodes, const struct hipGraphNode *node)
 {
@@ -61,7 +61,7 @@ void hip_nodes_clear(struct hip_nodes *nodes)
     *nodes = (struct hip_nodes){0};
 }
 
-/* -- graphs ------------------------------------------------------------------------------------ */
+/* The functions from here on create and destroy graphs. */
 
 /* Frees a node. */
 static void destroy_node(struct hip_object *object)
@@ -264,7 +264,7 @@ hipError_t hip_graph_run(const struct ihipGraph *graph, struct hip_device *devic
     return error;
 }
 
-/* -- the API: graphs --------------------------------------------------------------------------- */
+/* From here on there are functions of the HIP API for graphs. */
 
 /* Creates an empty graph. */
 static hipError_t graph_create(hipGraph_t *graph, unsigned flags)
@@ -387,7 +387,7 @@ HIP_EXPORT hipError_t hipGraphGetRootNodes(hipGraph_t graph, hipGraphNode_t *nod
     return HIP_CALL(hipGraphGetRootNodes, graph_nodes(graph, nodes, count, true));
 }
 
-/* -- the API: edges ---------------------------------------------------------------------------- */
+/* From here on there are functions of the HIP API for edges. */
 
 /* Stores the nodes that a node depends on, or its dependents. *count is the room, then their
  * number. */

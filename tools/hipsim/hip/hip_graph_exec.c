@@ -200,7 +200,7 @@ HIP_EXPORT hipError_t hipGraphUpload(hipGraphExec_t exec, hipStream_t stream)
                                                         : hipErrorInvalidValue);
 }
 
-/* -- nodes that are disabled ------------------------------------------------------------------- */
+/* The functions from here on enable and disable nodes. */
 
 hipError_t hipGraphNodeSetEnabled(hipGraphExec_t exec, hipGraphNode_t node, unsigned int enabled);
 hipError_t hipGraphNodeGetEnabled(hipGraphExec_t exec, hipGraphNode_t node, unsigned int *enabled);
@@ -239,7 +239,7 @@ HIP_EXPORT hipError_t hipGraphNodeGetEnabled(hipGraphExec_t exec, hipGraphNode_t
     return HIP_CALL(hipGraphNodeGetEnabled, enabled(exec, node, false, is_enabled));
 }
 
-/* -- whole-graph update ------------------------------------------------------------------------ */
+/* The functions from here on update a whole executable graph. */
 
 /* Compares the shapes of two graphs. Sets *culprit to the first node that differs. */
 static hipGraphExecUpdateResult compare(const struct ihipGraph *have, const struct ihipGraph *want,

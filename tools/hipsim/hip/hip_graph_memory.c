@@ -155,7 +155,7 @@ bool hip_graph_memory_free(const void *pointer, hipError_t *error)
     return true;
 }
 
-/* -- nodes ------------------------------------------------------------------------------------- */
+/* The functions from here on handle nodes that allocate and free. */
 
 /* Checks the parameters of an allocation. */
 static hipError_t check_parameters(const struct alloc_parameters *p)
@@ -293,7 +293,7 @@ HIP_EXPORT hipError_t hipGraphMemFreeNodeGetParams(hipGraphNode_t node, void *po
     return HIP_CALL(hipGraphMemFreeNodeGetParams, get_freed(node, pointer));
 }
 
-/* -- captures ---------------------------------------------------------------------------------- */
+/* The functions from here on capture allocations. */
 
 hipError_t hip_graph_memory_capture(void **pointer, size_t size, const struct hip_device *device,
                                     struct hip_work *work)
@@ -315,7 +315,7 @@ hipError_t hip_graph_memory_capture_free(const void *pointer, struct hip_work *w
     return free_work(pointer, work);
 }
 
-/* -- attributes -------------------------------------------------------------------------------- */
+/* The functions from here on access attributes of graphs' memory. */
 
 hipError_t hipDeviceGetGraphMemAttribute(int device, enum graph_memory_attribute attribute,
                                          void *value);

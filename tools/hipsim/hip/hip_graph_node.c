@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- common to all kinds ----------------------------------------------------------------------- */
+/* The functions from here on are common to all kinds of nodes. */
 
 /* Adds a node. In any case the function owns what the work owns. An `error` in the node's
  * parameters is returned; `work` owns nothing then. */
@@ -116,7 +116,7 @@ struct hipGraphNode *hip_graph_node_get(hipGraphNode_t handle, enum hip_work_kin
             (error = convert(params, &work), hip_graph_replace(exec, true, node, error, work)));  \
     }
 
-/* -- kernels ----------------------------------------------------------------------------------- */
+/* The functions from here on handle nodes of kernels. */
 
 /* Sets *work to a kernel launch with these parameters. */
 static hipError_t kernel_work(const hipKernelNodeParams *params, struct hip_work *work)
@@ -184,7 +184,7 @@ HIP_EXPORT hipError_t hipGraphKernelNodeGetParams(hipGraphNode_t node, hipKernel
     return HIP_CALL(hipGraphKernelNodeGetParams, get_kernel(node, params));
 }
 
-/* -- copies ------------------------------------------------------------------------------------ */
+/* The functions from here on handle nodes of copies. */
 
 /* Sets *work to a copy with these parameters. */
 static hipError_t copy_work(const hipMemcpy3DParms *params, struct hip_work *work)
@@ -323,7 +323,7 @@ static hipError_t symbol_work(const void *symbol, const void *other, size_t size
 SYMBOL_NODE(FromSymbol, void *dst COMMA const void *symbol, symbol, dst, false)
 SYMBOL_NODE(ToSymbol, const void *symbol COMMA const void *src, symbol, src, true)
 
-/* -- fills ------------------------------------------------------------------------------------- */
+/* The functions from here on handle nodes of fills. */
 
 /* Sets *work to a fill with these parameters. */
 static hipError_t fill_work(const hipMemsetParams *params, struct hip_work *work)
@@ -370,7 +370,7 @@ HIP_EXPORT hipError_t hipGraphMemsetNodeGetParams(hipGraphNode_t node, hipMemset
     return HIP_CALL(hipGraphMemsetNodeGetParams, get_fill(node, params));
 }
 
-/* -- host functions ---------------------------------------------------------------------------- */
+/* The functions from here on handle nodes of host functions. */
 
 /* Sets *work to a call of a host function. */
 static hipError_t host_work(const hipHostNodeParams *params, struct hip_work *work)
@@ -402,7 +402,7 @@ HIP_EXPORT hipError_t hipGraphHostNodeGetParams(hipGraphNode_t node, hipHostNode
     return HIP_CALL(hipGraphHostNodeGetParams, get_host(node, params));
 }
 
-/* -- events ------------------------------------------------------------------------------------ */
+/* The functions from here on handle nodes of events. */
 
 /* Sets *work to the record of an event, or the wait for one. */
 static hipError_t event_work(hipEvent_t handle, enum hip_work_kind kind, struct hip_work *work)
@@ -464,7 +464,7 @@ static hipError_t get_event(hipGraphNode_t handle, enum hip_work_kind kind, hipE
 EVENT_NODE(EventRecord, WORK_RECORD)
 EVENT_NODE(EventWait, WORK_WAIT)
 
-/* -- child graphs and empty nodes -------------------------------------------------------------- */
+/* The functions from here on handle child graphs and empty nodes. */
 
 /* Most nodes of a child with its own children. A child is copied with them, so graphs nested in
  * each other would grow exponentially without a limit. */

@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* -- nodes of any type ------------------------------------------------------------------------- */
+/* The functions from here on handle nodes of any type. */
 
 /* Values of hipGraphNodeType in HIP 6. */
 enum node_type {
@@ -133,7 +133,7 @@ HIP_EXPORT hipError_t hipGraphExecNodeSetParams(hipGraphExec_t exec, hipGraphNod
     return HIP_CALL(hipGraphExecNodeSetParams, no_type(params->type));
 }
 
-/* -- the driver's copies and fills ------------------------------------------------------------- */
+/* The functions from here on handle the driver API's nodes of copies and fills. */
 
 /* The layout of HIP_MEMSET_NODE_PARAMS. */
 struct driver_fill {
@@ -258,7 +258,7 @@ HIP_EXPORT hipError_t hipDrvGraphExecMemsetNodeSetParams(hipGraphExec_t exec, hi
     return hipGraphExecMemsetNodeSetParams(exec, node, &fill);
 }
 
-/* -- attributes of kernel nodes ---------------------------------------------------------------- */
+/* The functions from here on access attributes of kernel nodes. */
 
 enum { ATTRIBUTE_CACHE_WINDOW = 1, ATTRIBUTE_COOPERATIVE = 2, ATTRIBUTE_PRIORITY = 8 };
 

@@ -41,7 +41,7 @@ static struct {
     struct opened *all;
 } opened = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* -- memory ------------------------------------------------------------------------------------ */
+/* The functions from here on share memory between processes. */
 
 /* Sets *out to a handle that other processes can open, for the memory at `pointer`. */
 static hipError_t get_memory(hipIpcMemHandle_t *out, void *pointer)
@@ -146,7 +146,7 @@ HIP_EXPORT hipError_t hipIpcCloseMemHandle(void *pointer)
     return HIP_CALL(hipIpcCloseMemHandle, close_memory(pointer));
 }
 
-/* -- events ------------------------------------------------------------------------------------ */
+/* The functions from here on share events between processes. */
 
 /* Sets *out to a handle that other processes can open, for an event. */
 static hipError_t get_event(hipIpcEventHandle_t *out, hipEvent_t handle)

@@ -18,7 +18,7 @@
 #include "launch.h"
 #include "time_api.h"
 
-/* -- arguments --------------------------------------------------------------------------------- */
+/* The functions from here on copy a kernel's arguments. */
 
 /* Copies the arguments that `params` points to into a block in *work. The block's padding is
  * zero. */
@@ -140,7 +140,7 @@ hipError_t hip_kernel_work_blocks(struct ihipModuleSymbol_t *function, dim3 grid
     return hip_kernel_work(function, items, size, dynamic_lds, params, extra, work);
 }
 
-/* -- execution --------------------------------------------------------------------------------- */
+/* The functions from here on run launches. */
 
 /* Returns the error of a launch that ended with a fault of this kind. */
 static hipError_t fault_error(enum fault_kind kind)
@@ -443,7 +443,7 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     return error;
 }
 
-/* -- the API ----------------------------------------------------------------------------------- */
+/* From here on there are functions of the HIP API. */
 
 /* Optional parts of a launch. */
 struct launch_extras {

@@ -83,7 +83,7 @@ static hipError_t invalid(const char *what, const void *handle)
     return hip_fail(hipErrorInvalidHandle, "the %s handle %p is invalid", what, handle);
 }
 
-/* -- libraries --------------------------------------------------------------------------------- */
+/* The functions from here on load and unload libraries. */
 
 /* Sets *module to the library's module on a device, which the first use makes. The library owns
  * it. */
@@ -191,7 +191,7 @@ HIP_EXPORT hipError_t hipLibraryUnload(hipLibrary_t library)
     return HIP_CALL(hipLibraryUnload, unload(library));
 }
 
-/* -- kernels ----------------------------------------------------------------------------------- */
+/* The functions from here on find a library's kernels. */
 
 /* Returns the handle of the kernel `name`, always the same one. The caller has locked the
  * library. */

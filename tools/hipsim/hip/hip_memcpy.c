@@ -30,7 +30,7 @@ static hipError_t submit(struct hip_work work, hipStream_t stream, bool wait)
     return wait ? hip_submit_and_wait(stream, work) : hip_submit(stream, work);
 }
 
-/* -- 1-D --------------------------------------------------------------------------------------- */
+/* The functions from here on copy in one dimension. */
 
 HIP_EXPORT hipError_t hipMemcpy(void *dst, const void *src, size_t size, hipMemcpyKind kind)
 {
@@ -83,7 +83,7 @@ HIP_EXPORT hipError_t hipMemcpyPeerAsync(void *dst, int to, const void *src, int
     return HIP_CALL(hipMemcpyPeerAsync, copy_peer(dst, to, src, from, size, stream, false));
 }
 
-/* -- 2-D --------------------------------------------------------------------------------------- */
+/* The functions from here on copy in two dimensions. */
 
 /* Returns the work of a copy of `height` rows of `width` bytes. */
 static struct hip_work copy_2d(void *dst, size_t dst_pitch, const void *src, size_t src_pitch,
@@ -195,7 +195,7 @@ static hipError_t misplaced(void)
     return hip_fail(hipErrorInvalidValue, "a position is in no memory of the box");
 }
 
-/* -- 3-D --------------------------------------------------------------------------------------- */
+/* The functions from here on copy in three dimensions. */
 
 /* Submits a copy of a box. */
 static hipError_t copy_3d(const struct hipMemcpy3DParms *p, hipStream_t stream, bool wait)
@@ -455,7 +455,7 @@ HIP_EXPORT hipError_t hipDrvMemcpy2DUnaligned(const hip_Memcpy2D *p)
     return HIP_CALL(hipDrvMemcpy2DUnaligned, copy_param_2d(p, NULL, true));
 }
 
-/* -- symbols ----------------------------------------------------------------------------------- */
+/* The functions from here on copy to and from symbols. */
 
 hipError_t hip_copy_symbol(const void *symbol, const void *other, size_t size, size_t offset,
                            hipMemcpyKind kind, bool to_symbol, struct hip_copy *copy)
@@ -518,7 +518,7 @@ HIP_EXPORT hipError_t hipMemcpyFromSymbolAsync(void *dst, const void *symbol, si
                     symbol_copy(symbol, dst, size, offset, kind, false, stream, false));
 }
 
-/* -- fills ------------------------------------------------------------------------------------- */
+/* The functions from here on fill memory. */
 
 /* Returns the work of a fill of a box with elements of `element` bytes. */
 static struct hip_work fill_box(void *dst, size_t pitch, size_t slice, uint32_t value,

@@ -95,7 +95,7 @@ static hipError_t release(void *pointer, bool host)
 
 hipError_t hip_release(void *pointer) { return release(pointer, false); }
 
-/* -- allocation -------------------------------------------------------------------------------- */
+/* The functions from here on allocate and free memory. */
 
 HIP_EXPORT hipError_t hipMalloc(void **pointer, size_t size)
 {
@@ -223,7 +223,7 @@ HIP_EXPORT hipError_t hipMalloc3D(hipPitchedPtr *box, hipExtent extent)
     return HIP_CALL(hipMalloc3D, allocate_box(box, extent));
 }
 
-/* -- host memory of the caller ----------------------------------------------------------------- */
+/* The functions from here on register the caller's host memory. */
 
 /* Registers `size` bytes of host memory. */
 static hipError_t register_host(void *pointer, size_t size, unsigned flags)
@@ -288,7 +288,7 @@ HIP_EXPORT hipError_t hipHostGetFlags(unsigned int *flags, void *host)
     return HIP_CALL(hipHostGetFlags, host_flags(flags, host));
 }
 
-/* -- questions about pointers ------------------------------------------------------------------ */
+/* The functions from here on answer questions about pointers. */
 
 /* Returns the number of the slot's memory type. HIP 5 reports managed memory as device memory. */
 static unsigned type_number(const struct hipsim_mem_slot *slot)
@@ -439,7 +439,7 @@ HIP_EXPORT hipError_t hipMemPtrGetInfo(void *pointer, size_t *size)
                     size ? address_range(NULL, size, pointer) : hipErrorInvalidValue);
 }
 
-/* -- hints for managed memory, which have no effect here --------------------------------------- */
+/* The functions from here on take hints for managed memory, which have no effect here. */
 
 /* Checks the range of a hint: the error is hipErrorInvalidValue if a byte is not allocated. */
 static hipError_t hint(const void *pointer, size_t size)

@@ -90,7 +90,7 @@ hipError_t hip_module_create(struct image *image, struct hip_device *device,
     return hipSuccess;
 }
 
-/* -- variables --------------------------------------------------------------------------------- */
+/* The functions from here on find and manage a module's variables. */
 
 /* Allocates a __managed__ variable x. Clang emits its initial value as x.managed (`initial`), and a
  * pointer x. */
@@ -157,7 +157,7 @@ bool hip_module_variable(const struct ihipModule_t *module, const char *name, bo
     return at != NULL;
 }
 
-/* -- functions --------------------------------------------------------------------------------- */
+/* The functions from here on find a module's functions, and unload it. */
 
 /* Frees a function. */
 static void destroy_function(struct hip_object *object)
@@ -351,7 +351,7 @@ HIP_EXPORT hipError_t hipModuleGetGlobal(hipDeviceptr_t *address, size_t *size, 
     return HIP_CALL(hipModuleGetGlobal, get_global(address, size, module, name));
 }
 
-/* -- attributes -------------------------------------------------------------------------------- */
+/* The functions from here on give attributes of functions. */
 
 hipError_t hip_any_function(const void *handle, struct ihipModuleSymbol_t **function)
 {
@@ -525,7 +525,7 @@ HIP_EXPORT const char *hipKernelNameRef(const hipFunction_t handle)
     return name;
 }
 
-/* -- entry points ------------------------------------------------------------------------------ */
+/* The functions from here on find the API's entry points by name. */
 
 enum entry_found { ENTRY_FOUND, ENTRY_UNKNOWN }; /* hipDriverProcAddressQueryResult */
 

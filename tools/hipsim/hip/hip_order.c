@@ -67,7 +67,7 @@ static _Thread_local bool may_postpone;
 
 bool hip_order_may_postpone(void) { return may_postpone; }
 
-/* -- clocks ------------------------------------------------------------------------------------ */
+/* The functions from here on handle clocks of streams and events. */
 
 /* Adds to *a the operations that are in *b. */
 static void join(struct hip_order *a, const struct hip_order *b)
@@ -129,7 +129,7 @@ static struct hip_order submitted_after(struct ihipStream_t *stream)
     return order;
 }
 
-/* -- races ------------------------------------------------------------------------------------- */
+/* The functions from here on find races. */
 
 /* Returns the list of the hash table for the page of the address. */
 static struct touch **bucket_of(uint64_t address)
@@ -333,7 +333,7 @@ void hip_order_forget(const void *address, size_t size)
     pthread_mutex_unlock(&state.lock);
 }
 
-/* -- operations -------------------------------------------------------------------------------- */
+/* The functions from here on place and run operations. */
 
 /* Sets the operation's name to its kernel's, or to the API call's. */
 static void name_operation(struct operation *op)
@@ -393,7 +393,7 @@ static void retire(struct operation *op)
     free(op);
 }
 
-/* -- work that waits --------------------------------------------------------------------------- */
+/* The functions from here on choose among the work that waits. */
 
 /* Returns the next pseudo-random number of 64 bits. */
 static uint64_t next_random(void)
@@ -571,7 +571,7 @@ hipError_t hip_order_submit(struct ihipStream_t *stream, const struct hip_work *
     return error == hipErrorNotReady ? keep(&op) : error;
 }
 
-/* -- the host waits ---------------------------------------------------------------------------- */
+/* The functions from here on let the host wait. */
 
 void hip_order_wait_stream(struct ihipStream_t *stream)
 {

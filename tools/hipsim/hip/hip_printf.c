@@ -82,7 +82,7 @@ static struct {
     uint64_t last_id;
 } hostcalls = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* -- the buffer -------------------------------------------------------------------------------- */
+/* The functions from here on create the buffer. */
 
 /* Allocates and initialises the buffer of a device. NULL without memory. */
 static struct region *create_region(unsigned device)
@@ -128,7 +128,7 @@ uint64_t hip_hostcall_buffer(struct hip_device *device, const struct kernel *ker
     return address;
 }
 
-/* -- formatting -------------------------------------------------------------------------------- */
+/* The functions from here on format the text of a message. */
 
 /* The words of a message that are not read yet. */
 struct reader {
@@ -276,7 +276,7 @@ static int print_message(const struct message *message)
     return r.failed ? -1 : printed;
 }
 
-/* -- messages ---------------------------------------------------------------------------------- */
+/* The functions from here on collect and serve messages. */
 
 /* Returns the link to the open message with this number, or to the end of the list. */
 static struct message **find_message(uint64_t id)

@@ -61,7 +61,7 @@ static struct symbol *find(const void *host)
     return symbol;
 }
 
-/* -- entry points that the compiler calls; they need no device --------------------------------- */
+/* The functions from here on are entry points that the compiler calls; they need no device. */
 
 void **__hipRegisterFatBinary(const void *data);
 void __hipUnregisterFatBinary(void **handle);
@@ -209,7 +209,7 @@ HIP_EXPORT hipError_t __hipPopCallConfiguration(dim3 *grid, dim3 *block, size_t 
     return hipSuccess;
 }
 
-/* -- resolving --------------------------------------------------------------------------------- */
+/* The functions from here on find the registered functions and variables. */
 
 /* Stores the addresses of managed variables in a module that has just been loaded. */
 static void point_at_managed(const struct fat_binary *binary, const struct ihipModule_t *module)

@@ -64,7 +64,7 @@ static void put(struct _hiprtcProgram *program)
 #define RTC_CALL(name, expression) \
     (hip_enter(#name) == hipSuccess ? (expression) : HIPRTC_ERROR_INTERNAL_ERROR)
 
-/* -- programs ---------------------------------------------------------------------------------- */
+/* The functions from here on create and destroy programs. */
 
 /* Copies a name and a text. False without memory. */
 static bool copy_file(struct rtc_file *to, const char *name, const char *text)
@@ -166,7 +166,7 @@ HIP_EXPORT hiprtcResult hiprtcAddNameExpression(hiprtcProgram program, const cha
     return RTC_CALL(hiprtcAddNameExpression, add_name(program, expression));
 }
 
-/* -- compilation ------------------------------------------------------------------------------- */
+/* The functions from here on compile programs. */
 
 /* Returns the architecture in an option; NULL if the option has none. */
 static const char *arch_of(const char *option)
@@ -230,7 +230,7 @@ HIP_EXPORT hiprtcResult hiprtcCompileProgram(hiprtcProgram program, int count, c
     return RTC_CALL(hiprtcCompileProgram, compile(program, count, options));
 }
 
-/* -- results ----------------------------------------------------------------------------------- */
+/* The functions from here on give the results of a compilation. */
 
 /* Sets *lowered to the symbol of a name expression. */
 static hiprtcResult lowered_name(hiprtcProgram handle, const char *expression, const char **lowered)

@@ -57,7 +57,7 @@ static const char prelude[] =
     "#include <hip/hip_fp16.h>\n"
     "#endif\n";
 
-/* -- files ------------------------------------------------------------------------------------- */
+/* The functions from here on write the files of a compilation. */
 
 enum { PATH_BYTES = 1024 };
 
@@ -163,7 +163,7 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
     return remove(path);
 }
 
-/* -- the compiler ------------------------------------------------------------------------------ */
+/* The functions from here on run the compiler. */
 
 /* Runs a command with its output in the file `log`. False if it fails. */
 static bool run(char *const *arguments, const char *log)

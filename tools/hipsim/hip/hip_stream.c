@@ -44,7 +44,7 @@ static struct ihipStream_t *create_stream(struct hip_device *device, unsigned fl
     return stream;
 }
 
-/* -- the null stream and the thread's own ------------------------------------------------------ */
+/* The functions from here on make the null stream and the streams of threads. */
 
 static pthread_once_t per_thread_once = PTHREAD_ONCE_INIT;
 static pthread_key_t per_thread_key;
@@ -122,7 +122,7 @@ struct hip_device *hip_stream_device(hipStream_t handle)
     return device;
 }
 
-/* -- running work ------------------------------------------------------------------------------ */
+/* The functions from here on run a stream's work. */
 
 /* True if the stream waits for the null stream. */
 static bool is_blocking(const struct ihipStream_t *stream)
@@ -336,7 +336,7 @@ HIPSIM_API double hipsim_device_time(int ordinal)
     return time;
 }
 
-/* -- the API ----------------------------------------------------------------------------------- */
+/* From here on there are functions of the HIP API. */
 
 /* Removes the stream from the list of its device. */
 static void unlist(struct ihipStream_t *stream)

@@ -61,7 +61,7 @@ static bool drop(struct hipUserObject *user, uint64_t count)
     return alive;
 }
 
-/* -- references of graphs ---------------------------------------------------------------------- */
+/* The functions from here on hold references of graphs to user objects. */
 
 /* Returns the list's entry for an object; NULL if there is none. */
 static struct hip_user_reference *find(struct hip_user_reference *list,
@@ -154,7 +154,7 @@ static hipError_t graph_release(hipGraph_t handle, hipUserObject_t user_handle, 
     return ok ? hipSuccess : hipErrorInvalidValue;
 }
 
-/* -- the API, which HIP 5.2's header lacks ----------------------------------------------------- */
+/* From here on there are functions of the HIP API, which HIP 5.2's header lacks. */
 
 hipError_t hipUserObjectCreate(hipUserObject_t *object, void *resource, hipHostFn_t end,
                                unsigned int count, unsigned int flags);

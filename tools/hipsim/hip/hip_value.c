@@ -9,7 +9,7 @@
 
 #include "spin.h"
 
-/* -- one by one -------------------------------------------------------------------------------- */
+/* The functions from here on write a value or wait for one. */
 
 /* Returns a fill of one dword. */
 static struct hip_fill one_dword(void *dst, uint32_t value)
@@ -130,7 +130,7 @@ HIP_EXPORT hipError_t hipStreamWaitValue64(hipStream_t stream, void *src, uint64
     return HIP_CALL(hipStreamWaitValue64, wait_value(stream, src, value, mask, flags, 8));
 }
 
-/* -- batches ----------------------------------------------------------------------------------- */
+/* The functions from here on run batches of writes and waits. */
 
 /* Values of hipStreamBatchMemOpType. */
 enum { WAIT_32 = 1, WRITE_32 = 2, WAIT_64 = 4, WRITE_64 = 5 };

@@ -87,7 +87,7 @@ static struct hip_device *device_of(const void *given, bool *is_old)
     return NULL;
 }
 
-/* -- addresses --------------------------------------------------------------------------------- */
+/* The functions from here on reserve addresses. */
 
 /* Reserves `size` bytes of addresses. */
 static hipError_t reserve(void **pointer, size_t size, size_t alignment, unsigned long long flags)
@@ -173,7 +173,7 @@ HIP_EXPORT hipError_t hipMemAddressFree(void *pointer, size_t size)
     return HIP_CALL(hipMemAddressFree, free_addresses(pointer, size));
 }
 
-/* -- memory ------------------------------------------------------------------------------------ */
+/* The functions from here on create and release memory that can be mapped. */
 
 /* Frees created memory. */
 static void destroy_memory(struct hip_object *object)
@@ -305,7 +305,7 @@ HIP_EXPORT hipError_t hipMemGetAllocationPropertiesFromHandle(
     return HIP_CALL(hipMemGetAllocationPropertiesFromHandle, get_properties(properties, handle));
 }
 
-/* -- mappings ---------------------------------------------------------------------------------- */
+/* The functions from here on map memory at reserved addresses. */
 
 /* Marks bytes that are mapped at two addresses as initialised, since a write at one address changes
  * the other. */
@@ -436,7 +436,7 @@ HIP_EXPORT hipError_t hipMemUnmap(void *pointer, size_t size)
     return HIP_CALL(hipMemUnmap, unmap(pointer, size));
 }
 
-/* -- access ------------------------------------------------------------------------------------ */
+/* The functions from here on set and give the access rights of mappings. */
 
 /* Sets the access to a range. Every device may do what one may. */
 static hipError_t set_access(void *pointer, size_t size, const hipMemAccessDesc *list, size_t count)

@@ -91,7 +91,7 @@ static bool start_next(struct device *d, struct unit *u, unsigned slot, uint64_t
     return time_cu_start(u->cu, slot, index, at);
 }
 
-/* -- clusters ---------------------------------------------------------------------------------- */
+/* The functions from here on start clusters. */
 
 /* Returns a free slot of the unit; it must have one. */
 static unsigned free_slot_of(const struct unit *u)
@@ -156,7 +156,7 @@ static bool free_slot(struct device *d, struct unit *u, unsigned slot, uint64_t 
     return true;
 }
 
-/* -- a launch ---------------------------------------------------------------------------------- */
+/* The functions from here on model a launch. */
 
 /* Ends the workgroup in a slot at clock `at` and starts the slot's next one. False after a fault.
  * `idle`: it stored nothing. */
@@ -329,7 +329,7 @@ bool time_device_run(struct launch *launch, struct time_code *code,
     return ok;
 }
 
-/* -- whether workgroups communicate ------------------------------------------------------------ */
+/* The functions from here on find whether workgroups communicate. */
 
 /* True if the instruction may observe another workgroup. It is a load of device scope (a scalar
  * load with glc), or an atomic that returns the old value. */
