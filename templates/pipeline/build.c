@@ -11,7 +11,7 @@ const struct pipe_op pipe_release = {.name = "free", .kind = PIPE_RELEASE};
 const struct pipe_op pipe_barrier = {.name = "barrier", .kind = PIPE_BARRIER};
 const struct pipe_op pipe_part = {.name = "shared rows", .kind = PIPE_PART};
 
-/* Appends the ops of a row's step, or of the part of it that the row names. */
+/* Appends the ops of a row's step, or of the step's part that the row names. */
 static void build_step(const struct pipe_row *row, void *context)
 {
     if (row->op->build)
@@ -33,7 +33,7 @@ static void build_row(struct tir_builder *b, const struct pipeline *p, const str
     case PIPE_AWAIT_STORES:
     case PIPE_RELEASE: tir_wait(b, TIR_LDS_WRITES, 0); break;
     case PIPE_BARRIER: tir_barrier(b); break;
-    case PIPE_PART: break; /* a plan has none of these: pipe_resolve() replaces them */
+    case PIPE_PART: break; /* a plan has no rows of this kind: pipe_resolve() replaces them */
     }
 }
 

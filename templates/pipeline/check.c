@@ -24,7 +24,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* Most tiles of a buffer; a time that does not come; slots of a table. */
+/* MAX_DEPTH: most tiles of a buffer. NEVER: time of an event that does not occur. N_SLOTS: most
+ * slots (values in registers) of a table. */
 enum { MAX_DEPTH = 8, NEVER = -1, N_SLOTS = 32 };
 
 /* A check of a plan in progress. */
@@ -80,8 +81,8 @@ static int time_of(const struct check *c, const struct pipe_row *r)
     return (int)(r->stage * c->n_phases + r->phase);
 }
 
-/* Returns the time, in phases, at which `write` writes tile 0 to buffer number `buffer`. A row
- * writes the tile that comes pipe_buffer.early tiles after its own. */
+/* Returns the time, in phases, at which `write` writes tile 0 to buffer number `buffer`. A row may
+ * write a later tile than its own: pipe_buffer.early tiles later. */
 static int write_time(const struct check *c, unsigned buffer, const struct pipe_row *write)
 {
     return time_of(c, write) - (int)(c->plan->of->buffers[buffer].early * c->n_phases);
@@ -122,8 +123,8 @@ static const struct pipe_row *find_writer(const struct pipe_plan *plan, unsigned
 }
 
 /* True if row *r uses loop-carried slot `slot` (index) in the stage that writes the slot's next
- * value. One stage earlier is also valid in a later phase: there the row's tile is the one after.
- * If false, the reason is in c->why. */
+ * value. A row one stage earlier is also valid in a later phase, since it then works on the next
+ * tile. If false, the reason is in c->why. */
 static bool check_carried(const struct check *c, const struct pipe_row *r, unsigned slot)
 {
     const struct pipe_slot *const s = &c->plan->of->slots[slot];
@@ -163,8 +164,8 @@ static bool check_read(const struct check *c, unsigned i, unsigned slot)
 }
 
 /* True if row *r, which changes loop-carried slot `slot` (index), is in one of the last two stages;
- * if not, the reason is in c->why. Earlier stages also run for tiles past the end: they may load,
- * and change nothing. */
+ * if not, the reason is in c->why. Earlier stages also run for tiles past the end, so they may load
+ * but not change carried values. */
 static bool check_write(const struct check *c, const struct pipe_row *r, unsigned slot)
 {
     const struct pipe_slot *const s = &c->plan->of->slots[slot];
@@ -253,16 +254,17 @@ static bool check_read_order(const struct check *c, const struct pipe_row *r)
 
 enum {
     MANY = -1,
-    EARLIEST = 8 /* number of iterations before a tile's first that times may reach */
+    EARLIEST = 8 /* number of iterations by which a time may precede the tile's first iteration */
 };
 
-/* A tile of the loop: numbers of tiles before it and after it; MANY: more than there are stages. */
+/* A tile of the loop, given by the numbers of tiles before and after it. MANY: more tiles than the
+ * pipeline has stages. */
 struct tile {
     int before, after;
 };
 
-/* True if iteration `iteration` (index) of the prologue is one that pipeline.bare counts. It has no
- * barrier after each group, and no rows of stages above its index. */
+/* True if iteration `iteration` (index) of the prologue is one that pipeline.bare counts. Such an
+ * iteration has only the barriers of rows, and no rows of stages above its index. */
 static bool is_bare(const struct check *c, int iteration)
 {
     const int last = c->plan->stages - 1;
@@ -277,21 +279,21 @@ static bool is_drained(const struct check *c, const struct pipe_row *r, int of_l
 }
 
 /* Returns the time, in phases, of the barrier of pipeline.barrier_last. It is before the last
- * tile's last stage, for a tile with `after` tiles after it. */
+ * tile's last stage. Time counts from the tile that has `after` tiles after it. */
 static int barrier_time(const struct check *c, int after)
 {
     return (c->plan->stages - 1 + after) * (int)c->n_phases - 1;
 }
 
-/* Returns the number of barriers from row *from of tile `tile`, which runs at time `start`, to time
- * `end`. */
+/* Returns the number of barriers that a wave passes after row *from of tile `tile`, at time
+ * `start`, up to time `end` (in phases). */
 static int count_barriers(const struct check *c, const struct pipe_row *from, int start, int end,
                           struct tile tile)
 {
     const int last = c->plan->stages - 1, phases = (int)c->n_phases;
     int n = 0;
     for (int t = start; t < end; t++) {
-        /* The sum is positive even if t is below 0. */
+        /* The sum is positive even if t (in phases) is below 0. */
         const int phase = (t + EARLIEST * phases) % phases;
         const int own = (t - phase) / phases,
                   iteration = tile.before == MANY ? last : tile.before + own;
@@ -311,7 +313,7 @@ static bool waits_for_lds(const struct pipe_row *r)
     return r->op->kind == PIPE_RELEASE || r->op->kind == PIPE_AWAIT_STORES;
 }
 
-/* True if row *r waits for copies or stores to a buffer. */
+/* True if row *r is a wait for copies, or for stores, to a buffer. */
 static bool awaits(const struct pipe_row *r)
 {
     return r->op->kind == PIPE_AWAIT || r->op->kind == PIPE_AWAIT_STORES;
@@ -330,8 +332,9 @@ static struct end earlier(struct end a, struct end b)
     return a.time != NEVER && (b.time == NEVER || a.time <= b.time) ? a : b;
 }
 
-/* Returns when row *read of tile `tile` has ended, with the row that ends it; NEVER if none does.
- * Waits of tiles before the first, and of tiles that drained iterations lack, do not run. */
+/* Returns the time at which LDS reads of row *read for tile `tile` have ended, and the wait that
+ * ends them; NEVER if there is no such wait. Waits for tiles before the first one, and for tiles
+ * that drained iterations lack, do not run. */
 static struct end find_end(const struct check *c, const struct pipe_row *read, struct tile tile)
 {
     const struct pipe_plan *const plan = c->plan;
@@ -369,7 +372,7 @@ static struct end time_of_wait(const struct check *c, const struct pipe_row *r, 
 }
 
 /* Returns the first wait for tile `tile` in buffer `buffer` (index) after row *write has written
- * it; NEVER without one. */
+ * it; NEVER if there is no such wait. */
 static struct end find_wait(const struct check *c, unsigned buffer, const struct pipe_row *write,
                             struct tile tile)
 {
@@ -396,8 +399,8 @@ static int roles_of(const struct check *c, unsigned buffer)
     return c->plan->of->buffers[buffer].scope == PIPE_WAVE ? 0 : c->plan->of->roles;
 }
 
-/* True if row *read finds what row *write wrote to buffer `buffer` (index) for tile `tile`: a wait
- * and enough barriers are between them. If not, the reason is in c->why. */
+/* True if row *read reads what row *write wrote to buffer `buffer` (index) for tile `tile`: there
+ * are a wait and enough barriers between the two rows. If not, the reason is in c->why. */
 static bool check_tile(const struct check *c, unsigned buffer, const struct pipe_row *write,
                        const struct pipe_row *read, struct tile tile)
 {
@@ -416,8 +419,8 @@ static bool check_tile(const struct check *c, unsigned buffer, const struct pipe
 }
 
 /* True if enough barriers are between each tile's arrival in buffer `buffer` (index) and its reads;
- * if not, the reason is in c->why. The last tile has the fewest barriers. With pipeline.bare the
- * first tiles can have as few, so each is checked. */
+ * if not, the reason is in c->why. The last tile has the fewest barriers. With pipeline.bare, the
+ * first tiles can have as few barriers, so each of these tiles is checked. */
 static bool check_arrival(const struct check *c, unsigned buffer, const struct pipe_row *write,
                           const struct pipe_row *read)
 {
@@ -429,9 +432,9 @@ static bool check_arrival(const struct check *c, unsigned buffer, const struct p
     return true;
 }
 
-/* True if enough barriers separate row *read of a tile from the row *write that reuses its place,
- * with `depth` tiles in buffer `buffer` (index). The tile has `before` tiles before it; MANY: more
- * than there are stages. */
+/* True if enough barriers separate row *read of a tile from row *write of the later tile with the
+ * same place in buffer `buffer` (index). The buffer has `depth` tiles. The tile has `before` tiles
+ * before it; MANY: more than there are stages. */
 static bool is_deep_enough(const struct check *c, unsigned buffer, const struct pipe_row *write,
                            const struct pipe_row *read, unsigned depth, int before)
 {
@@ -443,7 +446,8 @@ static bool is_deep_enough(const struct check *c, unsigned buffer, const struct 
 }
 
 /* Returns the smallest safe number of tiles in buffer `buffer` (index), or PIPE_UNSAFE if no number
- * up to MAX_DEPTH is safe. A bare table is checked for each of the first tiles too. */
+ * up to MAX_DEPTH is safe. A table with pipeline.bare is also checked for each of the first
+ * tiles. */
 static uint8_t least_depth(const struct check *c, unsigned buffer, const struct pipe_row *write,
                            const struct pipe_row *read)
 {
@@ -458,9 +462,9 @@ static uint8_t least_depth(const struct check *c, unsigned buffer, const struct 
     return PIPE_UNSAFE;
 }
 
-/* True if row *read finds each tile that row *write wrote to buffer `buffer` (index), and no tile
- * is overwritten too early at some depth. Raises plan->depth[buffer] to the least such depth. If
- * false, the reason is in c->why. */
+/* True if row *read can read each tile that row *write wrote to buffer `buffer` (index). With some
+ * depth, no tile may be overwritten before it is read. Raises plan->depth[buffer] to the least such
+ * depth. If false, the reason is in c->why. */
 static bool check_pair(const struct check *c, unsigned buffer, const struct pipe_row *write,
                        const struct pipe_row *read)
 {

@@ -7,14 +7,15 @@
 
 #include <string.h>
 
-/* Columns of a line without the prefix; bytes of an item's text; columns of a line's label. */
+/* WIDTH: characters of a line without the prefix. TEXT: bytes of an item's text. LABEL: characters
+ * of a line's label. */
 enum { WIDTH = 90, TEXT = 64, LABEL = 18 };
 
 /* A drawing in progress: the current line, and the rows to draw. */
 struct line {
     FILE *out;
     const char *prefix;
-    unsigned column; /* columns of the line that are printed, without the prefix */
+    unsigned column; /* number of characters of the line printed so far, without the prefix */
     struct pipe_row rows[PIPE_MAX_ROWS];
     unsigned n_rows;
 };
@@ -71,8 +72,8 @@ static void describe_row(const struct pipeline *p, const struct line *l, const s
 }
 
 /* Prints the steps of stage `stage` in phase `phase` (indices), or its waits and barriers if
- * `ends`. Rows that look alike are drawn once. `n` is the number of items that the list has before;
- * returns the number after. */
+ * `ends`. Rows that look alike are drawn once. `n`: number of items that the list has already.
+ * Returns the number with the new items. */
 static unsigned draw_stage(const struct pipeline *p, unsigned phase, unsigned stage, bool ends,
                            struct line *l, unsigned n)
 {
@@ -102,7 +103,8 @@ static void draw_phase(const struct pipeline *p, unsigned phase, struct line *l)
     fputc('\n', l->out);
 }
 
-/* Prints the buffers in LDS: which waves share each, and by how many tiles it is written early. */
+/* Prints the buffers in LDS: for each buffer, the waves that share it, and the number of tiles by
+ * which it is written early. */
 static void draw_buffers(const struct pipeline *p, struct line *l)
 {
     begin_line(l, "LDS");

@@ -44,8 +44,8 @@ struct pipe_phase {
     /* 1: the phase has no boundary at its end, and belongs to the group of the next phase; 0: a
      * boundary ends the phase. */
     uint8_t open;
-    /* 1: steps with branches may follow matrix instructions, which then cover only the work before
-     * the branch; 0: they may not. */
+    /* 1: steps with branches may follow matrix instructions, under which then only work before the
+     * branch runs. 0: such steps may not follow. */
     uint8_t branches;
 };
 
@@ -54,10 +54,10 @@ struct pipe_phase {
 enum pipe_scope { PIPE_WORKGROUP, PIPE_WAVE };
 
 /** A buffer of tiles in LDS. A list of buffers ends with name NULL. A buffer with an empty name is
- * used only by other pipelines of the same steps. */
+ * not used by this pipeline, but by others with the same steps. */
 struct pipe_buffer {
     const char *name;
-    uint8_t queue; /* group of the asynchronous copies to the buffer, for tir_wait() */
+    uint8_t queue; /* queue of the asynchronous copies to the buffer, for tir_wait() */
     uint8_t scope; /* readers of what a wave writes to the buffer: enum pipe_scope */
     /* 1 + index of the buffer whose wait also covers the older copies to this buffer; 0: none. */
     uint8_t with;
@@ -69,11 +69,12 @@ struct pipe_buffer {
     uint8_t early_wait;
 };
 
-/** A value in registers that steps hand to each other. A list of slots ends with name NULL. */
+/** A slot: a value in registers that steps pass to each other. A list of slots ends with name
+ * NULL. */
 struct pipe_slot {
     const char *name;
-    /* 1: loop-carried, an iteration starts with the value that the one before has written; 0: the
-     * value belongs to one tile. */
+    /* 1: loop-carried: an iteration begins with the value that the previous iteration has written.
+     * 0: the value belongs to one tile. */
     uint8_t carried;
 };
 
@@ -96,7 +97,8 @@ enum pipe_flags {
     PIPE_ASYNC = 4, /* the step writes LDS by asynchronous copies, which a separate row waits for */
 };
 
-/** A step: what it is called, what it touches, how it is built. */
+/** A step: its name, the values and buffers that it reads and writes, and the function that builds
+ * it. */
 struct pipe_op {
     const char *name; /* name of the step in drawings and refusals */
     /** Appends the step's ops to the builder, which has the row's stage and phase. `context` is an
@@ -124,8 +126,8 @@ struct pipe_row {
     uint8_t part; /* index of the part of a step that is cut, or of the buffer that a wait is for */
     uint32_t needs;  /* bits of features; a variant must have all of them to have the row */
     uint32_t unless; /* bits of features; a variant with any of them does not have the row */
-    /* List of rows that tables share, for pipe_part; their stages and phases count from this row's.
-     * NULL: other ops. */
+    /* List of rows that tables share, for pipe_part; the rows' stages and phases count from the
+     * stage and phase of this row. NULL: the row has another op. */
     const struct pipe_row *rows;
 };
 
@@ -139,8 +141,8 @@ static inline uint32_t pipe_writes(const struct pipe_row *r)
     return r->op->writes | r->op->writes_part << r->part;
 }
 
-/** Puts a row of a step in another stage and phase in kernels that have all features of `needs`.
- * Moves apply in the order of their list, which ends with op NULL. */
+/** A move: puts the row of step `op` in another stage and phase in kernels that have all features
+ * of `needs`. Moves apply in the order of their list, which ends with op NULL. */
 struct pipe_move {
     const struct pipe_op *op;
     uint8_t part, stage, phase;
@@ -175,9 +177,9 @@ struct pipeline {
      * instructions; 0: a second wave hides them. */
     uint8_t hides_itself;
     /* Number of the prologue's first iterations with only the barriers of `rows`. Other iterations
-     * of the prologue have one after each group. PIPE_ALL: all iterations. */
+     * of the prologue have a barrier after each group of phases. PIPE_ALL: all iterations. */
     uint8_t bare;
-    /* Number of iterations after the loop that run only the stages that have a tile. */
+    /* Number of iterations after the loop. They run only the stages for which a tile is left. */
     uint8_t drain;
     /* Indices of phases: in the first iteration after the loop, rows of the lowest stage and phase
      * drain_from run in phase drain_to. */
@@ -186,19 +188,21 @@ struct pipeline {
      * after it. */
     uint8_t shift_early;
     /* 1: after the loop the waves wait for their stores to LDS and for a barrier, before the last
-     * stage runs for the last time; 0: they do not. */
+     * stage runs for the last time; 0: they do not wait. */
     uint8_t barrier_last;
 };
 
-/** The variant of a table that a kernel runs. */
+/** The properties of a kernel that select rows of a pipeline's table. */
 struct pipe_variant {
     uint32_t has;  /* bits of the features that the variant has */
     uint8_t waves; /* number of waves of a workgroup; 0: any number */
-    /* Rows from stage delay_at on run `delay` iterations later; delay 0: no rows do. */
+    /* Rows of stage delay_at and later stages run `delay` iterations later; delay 0: no rows are
+     * delayed. */
     uint8_t delay_at, delay;
 };
 
-/** A table as one kernel runs it: rows that it lacks are dropped, stages count from 0. */
+/** A pipeline's table as one kernel runs it: without the rows that the kernel does not have, and
+ * with stages from 0 on. */
 struct pipe_plan {
     const struct pipeline *of;          /* pipeline whose table the plan is made from */
     struct pipe_row row[PIPE_MAX_ROWS]; /* rows of the kernel, in program order */
@@ -223,8 +227,8 @@ unsigned pipe_list_rows(const struct pipeline *p, struct pipe_row rows[PIPE_MAX_
 bool pipe_resolve(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan,
                   char why[PIPE_WHY]);
 
-/** Sets *plan as pipe_resolve() does, for a table that the template has chosen. If the plan is
- * refused, prints the reason and aborts the process. */
+/** Sets *plan as pipe_resolve() does. The template has checked that the table suits the kernel: if
+ * the plan is refused nevertheless, prints the reason and aborts the process. */
 void pipe_choose(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan);
 
 /** Returns the index in the plan of stage `stage` of the table. */
@@ -240,8 +244,8 @@ bool pipe_has_barriers(const struct pipe_plan *plan);
  * order; if not, the reason is in `why`. */
 bool pipe_check(struct pipe_plan *plan, char why[PIPE_WHY]);
 
-/** Returns the index of the group of phase `phase` (index). Phases that are joined by
- * pipe_phase.open have one group. */
+/** Returns the index of the group of phase `phase` (index). Phases joined by pipe_phase.open are
+ * one group. */
 unsigned pipe_group(const struct pipeline *p, unsigned phase);
 
 /* build.c */

@@ -10,7 +10,8 @@
 
 enum { SIMDS = 4 /* SIMDs of a compute unit */ };
 
-/* Sets stage and phase of *row by the table's moves whose features the kernel has (bits `has`). */
+/* Sets stage and phase of *row by those moves of the table that apply to the kernel. `has`: bits of
+ * the kernel's features. */
 static void apply_moves(const struct pipeline *p, uint32_t has, struct pipe_row *row)
 {
     for (const struct pipe_move *m = p->moves; m && m->op; m++) {
@@ -21,9 +22,9 @@ static void apply_moves(const struct pipeline *p, uint32_t has, struct pipe_row 
     }
 }
 
-/* Appends the rows of a list to the n rows in rows[], and returns their new number. Rows of a
- * shared list also have the conditions of its row pipe_part `of`, and count stages and phases from
- * it. */
+/* Appends the rows of `list` to the n rows in rows[], and returns the new number of rows. Rows of a
+ * shared list also get the conditions (needs, unless) of the row pipe_part `of` that includes the
+ * list. Their stages and phases count from that row's. */
 static unsigned append_rows(const struct pipe_row *list, struct pipe_row of, unsigned n,
                             struct pipe_row rows[PIPE_MAX_ROWS])
 {

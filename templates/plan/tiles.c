@@ -11,14 +11,14 @@
 
 enum { WORD = 4, GRAIN = 16 /* keys before the window are a multiple of it */ };
 
-/* The lengths and tiles of 64 sequences, a sequence in each lane; all i32. */
+/* Lengths and numbers of tiles of 64 sequences, a sequence in each lane; all i32. */
 struct sequences {
     struct tir_value number, q_start, q_end, keys;
     struct tir_value tiles; /* 0 after the last sequence */
-    struct tir_value first; /* the number of its first tile */
+    struct tir_value first; /* index in the batch of the first tile */
 };
 
-/* Returns the scalar (i32) in every lane of a number for each of 64 sequences. */
+/* Returns a tile with `scalar` (i32) in every lane, one lane for each of 64 sequences. */
 static struct tir_value splat(const struct att_scan *scan, struct tir_builder *b,
                               struct tir_value scalar)
 {
@@ -36,8 +36,8 @@ static struct tir_value load(const struct att_scan *scan, struct tir_builder *b,
     return tir_tile_load(b, att_view(b, base, rows, tir_i32(b, WORD), WORD, 0), first, scan->lane);
 }
 
-/* Sets the first query and the end of the queries of 64 sequences: by qo_indptr, or
- * max_seqlen_q for each if that is NULL. */
+/* Sets the first query and the end of the queries of 64 sequences: from argument qo_indptr, or
+ * max_seqlen_q queries for each sequence if qo_indptr is NULL. */
 static void find_queries(const struct att_scan *scan, struct tir_builder *b, struct tir_value first,
                          struct sequences *s)
 {
@@ -77,16 +77,17 @@ struct tir_value att_plan_tile_words(struct tir_builder *b, enum att_plan_word w
                    att_wide(b, att_times(b, most, (int)word * WORD)));
 }
 
-/* Writes `a`, one number of kind `word` for each tile, at the byte offsets `at`; an offset of
- * -1 writes nothing. */
+/* Writes `a`, a number of kind `word` for each lane's tile, at byte offset `at` of tile_info; an
+ * offset of -1 writes nothing. */
 static void store(struct tir_builder *b, enum att_plan_word word, struct tir_value at,
                   struct tir_value a)
 {
     tir_tile_scatter(b, att_plan_tile_words(b, word), at, tir_i32(b, 0), a);
 }
 
-/* Returns a tile's number (i32) in its sequence of `tiles` tiles. `place` is the number of
- * tiles with earlier queries. Numbers go to tiles at both ends in turn: docs/planning.md. */
+/* Returns a tile's number (i32) among the `tiles` tiles of its sequence. `place`: number of tiles
+ * with earlier queries. The first tile has number 0, the last one 1, the second one 2, and so on:
+ * docs/planning.md. */
 static struct tir_value number_of_tile(const struct att_scan *scan, struct tir_builder *b,
                                        struct tir_value place, struct tir_value tiles)
 {

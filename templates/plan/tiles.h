@@ -9,7 +9,8 @@
 #include "ir/builder.h"
 #include "templates/workgroup/scan.h"
 
-/** The kinds of numbers in tile_info, most_tiles of each kind one after the other. */
+/** Kinds of numbers in argument tile_info, which has most_tiles numbers of each kind, kind after
+ * kind. */
 enum att_plan_word {
     ATT_PLAN_SEQUENCE,
     ATT_PLAN_Q_START,
@@ -19,12 +20,13 @@ enum att_plan_word {
     ATT_PLAN_WORDS
 };
 
-/** Writes the tiles of the batch; every wave takes part. Returns their number, i32. Later loads
- * see what any wave has written. */
+/** Writes the words of all tiles of the batch to tile_info, and returns the number of tiles (i32).
+ * Every wave must run this code, which ends with a barrier: later loads see what any wave has
+ * written. */
 struct tir_value att_plan_write_tiles(struct tir_builder *b, const struct att_scan *scan,
                                       int waves);
 
-/** Returns the address (i64) of the numbers of one kind, i32 each. */
+/** Returns the address (i64) in tile_info of the numbers of kind `word`, an i32 for each tile. */
 struct tir_value att_plan_tile_words(struct tir_builder *b, enum att_plan_word word);
 
 #endif

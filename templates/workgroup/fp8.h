@@ -24,8 +24,9 @@ static inline struct tir_value att_fp8_scale(struct tir_builder *b, struct tir_v
     return tir_mul(b, absmax, tir_float_like(b, absmax, inverse));
 }
 
-/** Returns for each element of `scale` (f32, not negative) the least power of two that is no less.
- * Adds 1 to the exponent unless the mantissa's bits are 0, and clears the mantissa. */
+/** Returns for each element of `scale` (f32, not negative) the least power of two that is not less
+ * than the element. Adds 1 to the exponent unless the mantissa's bits are 0, and clears the
+ * mantissa. */
 static inline struct tir_value att_power_above(struct tir_builder *b, struct tir_value scale)
 {
     const struct tir_type t = tir_typeof(b->f, scale);
@@ -36,7 +37,7 @@ static inline struct tir_value att_power_above(struct tir_builder *b, struct tir
 }
 
 /** Returns the scale (f32) for numbers of magnitudes up to `absmax`, a tile: att_fp8_scale() of at
- * least 1e-4. With argument round_scales it is rounded up to a power of two. */
+ * least 1e-4. If argument round_scales is not 0, the scale is rounded up to a power of two. */
 static inline struct tir_value att_fp8_rounded_scale(struct tir_builder *b, struct tir_value absmax)
 {
     const struct tir_value most = tir_max(b, absmax, tir_float_like(b, absmax, 1e-4f));

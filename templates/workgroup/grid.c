@@ -3,7 +3,7 @@
 
 #include "templates/workgroup/scalar.h"
 
-/* Number of XCDs of a device, and log2 of it. */
+/* XCDS: number of XCDs of a device. XCD_BITS: log2 of that number. */
 enum { XCDS = ATT_XCDS, XCD_BITS = 3 };
 
 /* Returns `a` limited to the range from `low` to `high`. */
@@ -15,8 +15,8 @@ static struct tir_value clamp(struct tir_builder *b, struct tir_value a, struct 
 
 /*
  * Implements the declaration in grid.h. The layer's first workgroup runs on XCD s = before mod 8.
- * So the `rest` = n mod 8 workgroups beyond n / 8 for each XCD are on XCDs s, s + 1, ..., modulo 8.
- * XCD x gets the items from x (n / 8) + (number of XCDs below x that have one more).
+ * Each XCD has n / 8 workgroups, and the remaining n mod 8 ones are on XCDs s, s + 1, ..., modulo
+ * 8. XCD x gets the items from x (n / 8) + (number of XCDs below x that have one more).
  */
 struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
                               struct tir_value before, struct tir_value n)

@@ -9,7 +9,7 @@
 #include "ir/builder.h"
 #include "templates/template.h"
 
-/* Number of XCDs (CDNA3 white paper). The dispatcher assigns workgroups to them in rotation. */
+/* Number of XCDs (CDNA3 white paper). The dispatcher assigns workgroups to XCDs in rotation. */
 enum { ATT_XCDS = 8 };
 
 /**
@@ -23,9 +23,10 @@ struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
 
 /**
  * A workgroup and wave as the host counts them, `counted` waves to a workgroup, in a kernel whose
- * own workgroups have `waves` waves; both are powers of two. No barrier may separate these waves.
- * `workgroups` names the argument with the host's number of workgroups. Waves after the host's last
- * workgroup skip everything that is built before att_end_counted().
+ * own workgroups have `waves` waves; both are powers of two. If `waves` and `counted` differ, the
+ * kernel must have no barrier, since waves of a workgroup may belong to different workgroups of the
+ * host. `workgroups` names the argument with the host's number of workgroups. Waves after the
+ * host's last workgroup skip everything that is built before att_end_counted().
  */
 struct att_counted_wave {
     /* i32: index of the host's workgroup, and of the wave in that workgroup. */
@@ -37,8 +38,8 @@ struct att_counted_wave att_begin_counted(struct tir_builder *b, int waves, int 
                                           const char *workgroups);
 void att_end_counted(struct tir_builder *b, struct att_counted_wave *w);
 
-/** Returns the first dimension of the grid of a kernel with att_counted_wave. The arguments are
- * those that att_begin_counted() gets. */
+/** Returns the first dimension of the grid of a kernel with att_counted_wave. The arguments are the
+ * same as for att_begin_counted(). */
 struct att_grid att_counted_grid(int waves, int counted, const char *workgroups);
 
 #endif

@@ -17,8 +17,9 @@ struct tir_layout att_lds_rows(const struct tir_machine *m, unsigned rows, unsig
     const unsigned wide = row_bytes < m->lds_bank_bytes ? row_bytes : m->lds_bank_bytes;
     struct tir_layout map = tir_row_major(rows, cols);
     tir_map_pad(&map, span / elem_bytes, CHUNK / elem_bytes);
-    /* Each row of a span that starts at the same bank flips one chunk bit, from the top down. The
-     * low two bits are left to the padding, which shifts one span against the next. */
+    /* Rows of a span that start at the same bank: each bit of the row's index flips one bit of the
+     * chunk's index, from the top bit down. The low two bits stay, since padding shifts each span
+     * against the next one. */
     unsigned flip = wide / elem_bytes / 2;
     for (unsigned i = 0; i < row_bits; i++) {
         const unsigned step = row_bytes << i;
@@ -38,8 +39,9 @@ struct tir_layout att_lds_columns(const struct tir_machine *m, unsigned rows, un
     const unsigned vector_bits = k->n_reg < widest ? k->n_reg : widest;
     struct tir_layout map = tir_contraction_major(k, vector_bits, cols);
     assert(k->n_reg + k->n_lane == row_bits);
-    /* Each column that starts at the same bank flips one chunk bit, and 16 columns flip one of
-     * these again. So eight lanes that write every other column have no conflict either. */
+    /* Each bit of a column's index, among columns that start at the same bank, flips one bit of the
+     * chunk's index. The bit for 16 columns flips one of these bits again, so that eight lanes that
+     * write every other column have no bank conflict either. */
     const unsigned bits = row_bits - vector_bits, again = bits == 3 ? 1 : 0;
     for (unsigned i = 0, n = 0; i < col_bits && n < bits + again; i++) {
         const unsigned step = (rows * elem_bytes) << i;

@@ -37,8 +37,8 @@ struct tir_layout att_lds_swizzled(unsigned rows, unsigned cols, unsigned chunk,
                                    unsigned bits);
 
 /** True if the machine's transposing read of LDS exchanges 8 bytes of each of 16 lanes. Tiles,
- * pipelines and layouts of some ops are for such reads or for none. Reads of another shape count as
- * none there. */
+ * pipelines and layouts of some ops are either for these reads or for no transposing reads. To
+ * them, a machine with transposing reads of another shape has none. */
 static inline bool att_transposes_8_bytes(const struct tir_machine *m)
 {
     const struct tir_copy *const read = tir_transposing_read(m, 8, 16);

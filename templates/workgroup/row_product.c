@@ -10,18 +10,19 @@
 enum {
     ROWS = ATT_PRODUCT_ROWS,
     TOKENS = 16,                            /* number of tokens of one matrix instruction */
-    COLUMNS = ATT_PRODUCT_COLUMNS,          /* number of columns of w and x that a load takes */
+    COLUMNS = ATT_PRODUCT_COLUMNS,          /* number of columns of w or x that a load reads */
     MAX_LOADS = ATT_PRODUCT_MOST / COLUMNS, /* most loads of a row */
     BLOCK = ATT_PRODUCT_BLOCK,
     MAX_SCALES = ATT_PRODUCT_MOST / BLOCK, /* most scales of a row of w */
-    ELEM = 2,                              /* bytes of bf16 and fp16 */
+    ELEM = 2,                              /* bytes of an element of bf16 or fp16 */
     CHUNK = 16                             /* bytes of a lane's load of w */
 };
 
 /* The matrix instruction of a product, and the types of its operands. */
 struct types {
     int instr; /* index in tir_machine.mma of the instruction */
-    /* Tiles of w and x that a load takes; the sums, f32, rows x tokens. */
+    /* w, x: types of the tiles of w and of x that a load reads. sums: type of the sums, f32, rows x
+     * tokens. */
     struct tir_type w, x, sums;
 };
 
@@ -29,7 +30,8 @@ struct types {
 struct slice {
     /* i32: index of the head; index of the slice's first row in the head. */
     struct tir_value head, row;
-    /* Loaded elements of the rows, in the dtype of w until convert_weights(). */
+    /* Loaded elements of the rows: in the dtype of w as loaded, in the products' dtype after
+     * convert_weights(). */
     struct tir_value w[MAX_LOADS];
     struct tir_value scale[MAX_SCALES]; /* f32: scale of all columns, or of each BLOCK columns */
 };
@@ -85,7 +87,7 @@ static struct types choose_types(const struct att_row_product *p)
 }
 
 /* Returns a view of head `head` (i32) in tensor `t`: rows of TOKENS tokens from token `token` (i32)
- * on, or of the tokens that are left. A row has `width` elements of `size` bytes. */
+ * on, or fewer if fewer tokens are left. A row has `width` elements of `size` bytes. */
 static struct tir_view rows_of(const struct att_row_product *p, struct att_tensor t,
                                struct tir_value head, struct tir_value token, int width, int size)
 {
@@ -209,8 +211,9 @@ void att_row_product_slice(const struct att_row_product *p, struct tir_value num
     struct tir_value x[MAX_LOADS];
     const struct tir_value first = tir_i32(b, 0), step = tir_i32(b, TOKENS);
     load_weights(p, &t, &s);
-    load_tokens(p, &t, &s, first, x); /* tokens are in flight while weights are converted */
-    /* Scales are loaded last, since a wait for an address would wait for scales too. */
+    load_tokens(p, &t, &s, first, x); /* rows of x are in flight while weights are converted */
+    /* Loads scales last: a wait for an address that is loaded after scales would also wait for the
+     * scales. */
     load_scales(p, &s);
     convert_weights(p, &s);
     struct tir_loop loop = tir_begin_for(b, first, p->tokens, step, x, loads(p));

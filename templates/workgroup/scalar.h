@@ -45,8 +45,8 @@ static inline struct tir_value att_part(struct tir_builder *b, struct tir_value 
     return tile;
 }
 
-/** Returns a / n, rounded down, for i32 from 0 to 2^24 - 1, both scalars or both tiles. This bound
- * saves two thirds of a division's instructions. */
+/** Returns a / n, rounded down, for i32 from 0 to 2^24 - 1, both scalars or both tiles. With this
+ * bound, a division takes a third of the instructions of a division of any i32. */
 static inline struct tir_value att_divide_short(struct tir_builder *b, struct tir_value a,
                                                 struct tir_value n)
 {
@@ -133,7 +133,7 @@ static inline struct tir_value att_scale(struct tir_builder *b, const char *arg)
 /**
  * Returns a view of `rows` (i32) rows of `row_bytes` bytes at address `base` (i64), `stride` (i32)
  * bytes apart. Its columns begin at byte `byte` of each row. Rows from `rows` on read as 0 and are
- * not written; with `rows` <= 0 these are all.
+ * not written; with `rows` <= 0 that is so for all rows.
  */
 static inline struct tir_view att_view(struct tir_builder *b, struct tir_value base,
                                        struct tir_value rows, struct tir_value stride,

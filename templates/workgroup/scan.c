@@ -22,8 +22,8 @@ struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s,
                                 int distance)
 {
     const struct tir_value numbers = att_plus(b, s->lds, ATT_SCAN_ROWS * 4);
-    /* Lanes read what others wrote, which a compiler that considers single lanes cannot know. So
-     * nothing may move past either wait. */
+    /* Lanes read what other lanes wrote, which LLVM, which considers single lanes, cannot know. The
+     * waits keep accesses to LDS from being moved past them. */
     tir_wait(b, TIR_LDS_WRITES, 0);
     tir_tile_lds_store(b, numbers, a, &s->map);
     tir_wait(b, TIR_LDS_WRITES, 0);

@@ -8,9 +8,9 @@
 
 #include "ir/builder.h"
 
-enum { ATT_SCAN_ROWS = 64 }; /* numbers of a wave */
+enum { ATT_SCAN_ROWS = 64 }; /* numbers that a wave adds up: rows of a tile */
 
-/* The types and the LDS region by which this wave adds up. */
+/* Types, and the LDS region of this wave, for prefix sums over ATT_SCAN_ROWS numbers. */
 struct att_scan {
     /* Type of the numbers: i32, ATT_SCAN_ROWS x 1, in the lanes of the wave. */
     struct tir_type lane;
@@ -26,7 +26,7 @@ struct att_scan att_scan_begin(struct tir_builder *b);
 struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s, struct tir_value a,
                                 int distance);
 
-/** Returns in each row the sum of the rows of `a` before it. */
+/** Returns exclusive prefix sums: row i of the result is the sum of rows 0 to i - 1 of `a`. */
 struct tir_value att_scan_before(struct tir_builder *b, const struct att_scan *s,
                                  struct tir_value a);
 
