@@ -32,7 +32,7 @@ struct compress {
     bool shared;
     struct tir_value lds; /* i32: LDS address of the waves' partial sums; set if `shared` */
     int size;             /* bytes of an element of x */
-    /* type of a row of the pool: f32, 1 x head_dim; a lane has adjacent elements */
+    /* type of a row of the pool: f32, 1 x head_dim; a lane has adjacent elements of the row */
     struct tir_type row;
     struct tir_type raw;      /* type `row` with the dtype of x */
     struct tir_value ratio;   /* i32: number of tokens of a group */
@@ -48,8 +48,8 @@ struct compress {
 };
 
 /** Returns the address (i64) of the row of token `token` (i32 index in the sequence) in source `s`.
- * It is a row of the call, or row `place` (i32) of the ring in slot_in if the token came before the
- * call. */
+ * The row is in the call's tensor. If the token came before the call, the row is row `place` (i32)
+ * of the ring in slot c->slot_in. */
 struct tir_value compress_row_of(struct compress *c, const struct compress_source *s,
                                  struct tir_value token, struct tir_value place);
 
@@ -67,7 +67,7 @@ struct tir_value compress_load(struct compress *c, struct tir_value base, struct
 unsigned compress_shared_bytes(const struct compress *c);
 
 /** Returns the weighted sum of the tokens of group `group` (i32 index in the sequence), of type
- * c->row. With c->shared every wave must call it, and gets the whole sum. */
+ * c->row. With c->shared every wave must run this code, and gets the whole sum. */
 struct tir_value compress_pool(struct compress *c, struct tir_value group);
 
 /** Normalises, rotates and stores the pool's row of group `group` (i32 index in the sequence). `z`

@@ -14,8 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Tokens that are loaded together; bytes of an f32; members of struct sum; most waves of a
- * workgroup. */
+/* STEP: tokens that are loaded together. FLOAT: bytes of an f32. SUMS: members of struct sum.
+ * MOST_WAVES: most waves of a workgroup. */
 enum { STEP = 8, FLOAT = 4, SUMS = 3, MOST_WAVES = 16 };
 
 static const float LOWEST = -3e38f; /* the running maximum before the first score */
@@ -54,7 +54,7 @@ struct tir_value compress_load(struct compress *c, struct tir_value base, struct
                          c->raw);
 }
 
-/* A token of the window. */
+/* A token of the window: the tokens that a row of the pool adds up. */
 struct member {
     struct tir_value token; /* i32: index of the token in the sequence */
     struct tir_value place; /* i32: index of the token's row in the ring */
@@ -66,8 +66,8 @@ struct member {
     struct tir_value there;
 };
 
-/* Returns token i (i32) of the window. The window begins with token `from` (i32) of the sequence,
- * which is at row `place` (i32) of the ring. */
+/* Returns token i (i32: index) of the window. The window begins with token `from` (i32) of the
+ * sequence, which is at row `place` (i32) of the ring. */
 static struct member find_member(struct compress *c, struct tir_value i, struct tir_value from,
                                  struct tir_value place)
 {
@@ -197,8 +197,8 @@ static struct sum join_waves(struct compress *c, const struct sum *own)
     return sum;
 }
 
-/* Returns the sum of the tokens of the window that begins with token `from` (i32): of all tokens,
- * or of this wave's share if waves share a group. */
+/* Returns the sum of the tokens of the window that begins with token `from` (i32): over all tokens
+ * of the window, or over this wave's share of them if waves share a group. */
 static struct sum add_window(struct compress *c, struct tir_value from)
 {
     struct tir_builder *b = &c->b;

@@ -74,7 +74,7 @@ static struct att_cache pool_of(struct compress *c)
     return pool;
 }
 
-/* Stores row `y` (f32) as fp8 at place `at` of the pool, and its scale after the rows of the
+/* Stores row `y` (f32) as fp8 at place `at` of the pool, and the row's scale after all rows of the
  * page. */
 static void store_fp8(struct compress *c, const struct att_cache *pool, struct att_slot at,
                       struct tir_value y)
@@ -96,16 +96,16 @@ static void store_fp8(struct compress *c, const struct att_cache *pool, struct a
     tir_tile_store(b, att_view(b, to, tir_i32(b, 1), zero, FLOAT, 0), zero, scale);
 }
 
-/* Returns byte offsets `at` (i64) in elements whose `these` (i1) is true, and -1 in the others, so
- * that nothing is stored for them. */
+/* Returns byte offsets: `at` (i64) in elements for which `these` (i1) is true, and -1 in other
+ * elements, which are not stored. */
 static struct tir_value only(struct tir_builder *b, struct tir_value these, struct tir_value at)
 {
     return tir_select(b, these, at, tir_int_like(b, at, -1));
 }
 
-/* Stores a row of the pool in two parts: the first 448 elements as fp8, from `bytes`, and the last
- * 64 elements of row `y` in the op's dtype. `row` (i64) is the row's byte offset in the pool,
- * `slot` its place. */
+/* Stores a row of the pool in two parts: the first 448 elements, which are in `bytes` as fp8, and
+ * the last 64 elements of row `y` in the op's dtype. `row` (i64): byte offset of the row in the
+ * pool. `slot`: the row's page and place in the page. */
 static void store_parts(struct compress *c, const struct att_cache *pool, struct att_slot slot,
                         struct tir_value row, struct tir_value bytes, struct tir_value y)
 {

@@ -14,8 +14,8 @@ int rope_decode_q_bytes(const struct decode *d)
     return (d->kv.v->head_dim + ROPE_DECODE_PAD) * ROPE_ELEM;
 }
 
-/* Returns the number of rows of k and v of all new tokens in LDS. Each token has as many as a tile
- * has heads. */
+/* Returns the number of rows of k and v of all new tokens in LDS. Each token has as many rows as a
+ * tile has heads. */
 static int kv_rows(const struct decode *d) { return d->kv.v->q_len * rope_decode_of(d)->kv.rows; }
 
 void rope_decode_reserve(struct decode *d)
@@ -23,7 +23,7 @@ void rope_decode_reserve(struct decode *d)
     struct rope_decode *s = rope_decode_of(d);
     struct tir_builder *b = &d->kv.b;
     const int dim = d->kv.v->head_dim, rows = kv_rows(d);
-    /* A token's last tile of heads may have rows after the end of the block. */
+    /* more: a token's last tile of heads may have rows after the end of the block of rows of q. */
     const int more = d->kv.v->gqa % s->rope.rows ? s->rope.rows : 0;
     const int own = (ROPE_DECODE_BLOCK + more) * rope_decode_q_bytes(d);
     const bool scaled = d->kv.v->kv_scale == ATT_KV_SCALE_TOKEN;

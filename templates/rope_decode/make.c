@@ -52,8 +52,8 @@ static const struct tensor new_rows[] = {
     {ARG_V_IN, ARG_V_IN_TOKEN_STRIDE, ARG_V_IN_HEAD_STRIDE, ARG_V_BIAS},
 };
 
-/* Returns the row (i32) in tensors q, k and v of new token `token` (index), or of the sequence's
- * last token if it has fewer. */
+/* Returns the row (i32) in tensors q, k and v of new token `token` (index). If the sequence has
+ * fewer new tokens, returns the row of its last token. */
 static struct tir_value row_of_token(struct decode *d, int token)
 {
     struct tir_builder *b = &d->kv.b;
@@ -62,7 +62,7 @@ static struct tir_value row_of_token(struct decode *d, int token)
 }
 
 /* Issues the loads of `n` heads (i32) of tensor `from` in row p->token into raw[], and of their
- * biases into bias[]. The first head is `head` (i32). If `repeat`, each row of the tile has that
+ * biases into bias[]. The first head is `head` (i32). If `repeat`, every row of the tile gets that
  * head. */
 static void load_rows(struct rope *p, const struct tensor *from, struct tir_value head,
                       struct tir_value n, bool repeat, struct tir_value *raw,
@@ -122,7 +122,7 @@ void rope_decode_load_queries(struct decode *d, int token, uint8_t stage,
 }
 
 /* Sets list[] to pointers to the members of `w` that rope_decode_load_new_rows() loads, and types[]
- * to their types. Returns their number. */
+ * to the types of these. Returns the number of members. */
 static unsigned list_news(struct rope_decode_news *w, struct tir_value *list[],
                           struct tir_type *types)
 {
@@ -234,9 +234,9 @@ static struct tir_value is_key(struct rope_decode_news *w, struct tir_type t)
     return tir_cmp_lt(b, row, tir_int_like(b, row, w->rope.rows / 2));
 }
 
-/* Returns the inverse of each row's scale (f32, rows x 1), by which elements `x` of new token
- * `token` (index) are multiplied before they are stored. Returns no value if the cache `c` has no
- * scales. Scales of single tokens are computed from `x` and stored in LDS. */
+/* Returns the inverse of the scale of each row of `x`, the elements of new token `token` (index):
+ * f32, rows x 1. Elements are multiplied by it before they are stored. Returns no value if the
+ * cache `c` has no scales. Scales of single tokens are computed from `x` and stored in LDS. */
 static struct tir_value find_quantum(struct decode *d, struct rope_decode_news *w, int token,
                                      const struct att_cache *c, const struct rope_parts *x)
 {

@@ -10,7 +10,7 @@
 #include "ir/address_map.h"
 
 /* Returns the row (i32) of new token `token` (index) in a tile whose first key is `key` (i32). The
- * row may be outside of the tile. It is -1 if the sequence has no such token. */
+ * row may be outside of the tile. The result is -1 if the sequence has no such token. */
 static struct tir_value row_of(struct decode *d, int token, struct tir_value key)
 {
     struct tir_builder *b = &d->kv.b;
@@ -43,9 +43,9 @@ static struct tir_value read_row(struct decode *d, int token, bool value, struct
 }
 
 /* Returns `block`, 16 rows of K, or of V if `value`, with the rows of new tokens replaced by their
- * rows in LDS. Its first key is `key` (i32). Rows after the last key may repeat that key, whose row
- * is not written yet; they are replaced too. LDS is not read for tokens that other waves may be
- * computing. */
+ * rows in LDS. `key` (i32): index of the block's first key. Rows after the last key may be copies
+ * of that key's row, which is not written yet, so they are replaced too. Does not read LDS for
+ * tokens that other waves may be computing. */
 static struct tir_value replace_in_block(struct decode *d, struct tir_value block,
                                          struct tir_value key, bool value)
 {
@@ -66,8 +66,8 @@ static struct tir_value replace_in_block(struct decode *d, struct tir_value bloc
 }
 
 /* Returns `tile` of K, or of V if `value`, with the rows of new tokens replaced by their rows in
- * LDS. Its first key is `key` (i32). It goes block by block, since nearly always one block has all
- * new tokens. */
+ * LDS. `key` (i32): index of the tile's first key. Works block by block, since nearly always one
+ * block has all new tokens. */
 static struct tir_value replace_in_tile(struct decode *d, struct tir_value tile,
                                         struct tir_value key, bool value)
 {
@@ -112,8 +112,8 @@ static struct tir_value replace_scales(struct decode *d, struct tir_value scales
 }
 
 /* Returns `tile` of K, or of V if `value`, with the rows of new tokens replaced by their rows in
- * LDS. Its first key is `key` (i32). If tokens have scales, replaces the scales of these rows in
- * *scales too. */
+ * LDS. `key` (i32): index of the tile's first key. If tokens have scales, also replaces the scales
+ * of these rows in *scales. */
 static struct tir_value replace(struct decode *d, struct tir_value tile, struct tir_value *scales,
                                 struct tir_value key, bool value)
 {
@@ -202,5 +202,6 @@ void rope_decode_store(struct decode *d)
         store_token(d, t, true);
         tir_end_if(b, &mine, NULL);
     }
-    att_lds_barrier(&d->kv.b); /* in the next item another wave may use the same rows of LDS */
+    /* needed since in the next item another wave may use the same rows of LDS */
+    att_lds_barrier(&d->kv.b);
 }

@@ -29,7 +29,7 @@ struct rope_decode_queries {
 struct rope_decode_news {
     struct rope rope;          /* rotation of the token's tile of k and v */
     struct rope_source source; /* source of k, with the weights of the norm */
-    /* i1: true if this wave computes the token's key and value, see rope_decode_is_mine(). */
+    /* i1: true if this wave computes the token's key and value: rope_decode_is_mine(). */
     struct tir_value mine;
     /* Loaded spans, and their biases; [0]: of the key; [1]: of the value. */
     struct tir_value raw[2][ROPE_MAX_SPANS], bias[2][ROPE_MAX_SPANS];
@@ -42,8 +42,8 @@ struct rope_decode {
     struct tir_value lds_q; /* i32: LDS address of this wave's block of rows of q */
     struct tir_value lds;   /* i32: LDS address of all new tokens' rows of k and v, in the
                                products' dtype */
-    /* Byte offsets from `lds`: of the rows in the cache's dtype, and of the scales of these
-     * rows. */
+    /* Byte offsets in LDS from `lds`. stored: rows of k and v in the cache's dtype. scales: scales
+     * of these rows. */
     int stored, scales;
     /* Queries of the first token; their loads precede the loads of the cache. */
     struct rope_decode_queries first;
@@ -87,8 +87,8 @@ struct rope_decode_place {
  * `size` bytes begin at LDS address `row` (i32), and `pad` unused elements follow each row. */
 struct rope_decode_place rope_decode_span(struct decode *d, const struct rope_shape *shape,
                                           unsigned span, struct tir_value row, int size, int pad);
-/** Stores raw[], all spans of a tile of heads, in LDS at the places of rope_decode_span(), which
- * has the same arguments. */
+/** Stores raw[], all spans of a tile of heads, in LDS at the places that rope_decode_span() returns
+ * for the same arguments. */
 void rope_decode_put(struct decode *d, const struct rope_shape *shape, struct tir_value row,
                      int size, int pad, const struct tir_value *raw);
 
@@ -102,12 +102,13 @@ struct tir_value rope_decode_exists(struct decode *d, int token);
 /** Returns an i1: true if the key of new token `token` (index) is one of the item's keys, and in a
  * tile of keys that this wave multiplies. */
 struct tir_value rope_decode_is_mine(struct decode *d, int token);
-/** Issues the loads of the queries of new token `token` (index) into `q`. Loads of angles need the
- * token's position, so they are in pipeline stage `stage` of the loop over keys. */
+/** Issues the loads of the queries of new token `token` (index) into `q`. Loads of angles wait for
+ * the token's position. They are therefore placed in pipeline stage `stage` of the loop over
+ * keys. */
 void rope_decode_load_queries(struct decode *d, int token, uint8_t stage,
                               struct rope_decode_queries *q);
 /** Issues the loads of the key and value of new token `token` (index) into `w`, if this wave
- * computes them. `of` has the token's row and position. */
+ * computes key and value of this token. `of` has the token's row and position. */
 void rope_decode_load_new_rows(struct decode *d, int token, const struct rope *of,
                                struct rope_decode_news *w);
 /** Computes tile `tile` (index) of the query heads `q`, and stores it in LDS, from row `row`
@@ -117,7 +118,7 @@ void rope_decode_make_queries(struct decode *d, struct rope_decode_queries *q, i
  * LDS. Does nothing in waves that do not compute this token. */
 void rope_decode_make_news(struct decode *d, struct rope_decode_news *w, int token);
 
-/* replace.c: members of struct decode_arrivals. */
+/* Functions of replace.c, which are members of struct decode_arrivals. */
 
 /** Return tile `k` of K, or `v` of V, with the rows of new tokens replaced by their rows in LDS. If
  * each token of the cache has a scale, the scales of these rows in d->now are replaced too. `key`

@@ -32,7 +32,8 @@ struct tir_value ssd_load_steps(struct ssd_prefill *s, struct tir_value group)
     return tir_tile_load(b, view, tir_i32(b, 0), att_chunk_numbers_type(b, s->dtype));
 }
 
-/* Returns w, the time steps of a chunk, 64 x 1 f32, from its loaded dt `raw`. */
+/* Returns w, the time steps of a chunk's 64 tokens (64 x 1, f32), from `raw`, the tokens' dt as
+ * loaded. */
 static struct tir_value steps_of(struct ssd_prefill *s, struct tir_value raw)
 {
     struct tir_builder *b = &s->b;
@@ -50,8 +51,8 @@ static struct tir_value clear_rows(struct tir_builder *b, struct tir_value a, st
     return tir_select(b, tir_cmp_lt(b, row, tir_splat(b, left, t)), a, tir_float_like(b, a, 0));
 }
 
-/* Stores `a`, a number for each of a chunk's 64 tokens, in LDS as line `which` of the chunk's
- * numbers at LDS address `chunk` (i32). */
+/* Stores `a`, a number for each of a chunk's 64 tokens, in LDS. `which`: kind of the numbers.
+ * `chunk` (i32): LDS address of all numbers of the chunk. */
 static void store_numbers(struct tir_builder *b, struct tir_value chunk, enum ssd_number which,
                           struct tir_value a)
 {

@@ -13,13 +13,14 @@
 #include "templates/ssd_prefill/ssd_prefill.h"
 
 /* Returns the sequence's entry (i32, a slot of the pool) of array argument `arg`. The argument
- * named `stride` has the distance of two entries. */
+ * named `stride` has the distance of two entries, in elements. */
 static struct tir_value slot_of(struct ssd_prefill *s, const char *arg, const char *stride)
 {
     return att_strided_entry(&s->b, arg, stride, s->sequence.index);
 }
 
-/* Sets the sequence, the segment and its tokens by the workgroup's number in z of the grid. */
+/* Sets the sequence, the segment and the segment's tokens from the workgroup's index in z of the
+ * grid. */
 static void find_segment(struct ssd_prefill *s)
 {
     struct tir_builder *b = &s->b;
@@ -72,7 +73,7 @@ static struct tir_value sum_at(struct ssd_prefill *s, struct tir_value row)
 }
 
 /* Loads the workgroup's part of the value head's state in row `row` (i32) of segment_states, as a
- * tile of N x values. */
+ * tile of N (head_dim) x values. */
 static struct tir_value load_entry(struct ssd_prefill *s, struct tir_value row)
 {
     return tir_transpose(&s->b,
@@ -91,8 +92,8 @@ static struct tir_value load_from_slot(struct ssd_prefill *s)
                                            tir_and(b, s->real, s->sequence.has_state)));
 }
 
-/* Returns the state before the segment. It folds the rows of segment_states and segment_sums of all
- * earlier segments of the sequence, in their order. */
+/* Returns the state before the segment: applies the rows of segment_states and segment_sums of all
+ * earlier segments of the sequence, in order, to the sequence's first state. */
 static struct tir_value fold_segments(struct ssd_prefill *s)
 {
     struct tir_builder *b = &s->b;

@@ -12,9 +12,9 @@
 enum { SSD_ELEM = 2, SSD_FLOAT = 4 }; /* bytes of an element of 16 bits, and of an f32 */
 
 /* The f32 numbers of each token of a chunk in LDS. G is the sum of the log decays g of the chunk's
- * tokens up to this one. */
+ * tokens up to and including the token. */
 enum ssd_number {
-    SSD_SUMS,    /* G log2(e), so that 2^x of it is exp(G) */
+    SSD_SUMS,    /* G log2(e), the exponent x for which 2^x is exp(G) */
     SSD_WEIGHTS, /* w: the token's time step, or 1 without time steps; 0 after the last token */
     SSD_GROWN,   /* exp(G), the decay from the chunk's start to the token */
     SSD_LEFT,    /* exp(G[63] - G) w, the weight of the token in the state after the chunk */
@@ -30,19 +30,21 @@ enum { SSD_B, SSD_X, SSD_C, SSD_LOADED };
 struct ssd_prefill {
     const struct att_variant *v;
     struct tir_builder b;
-    /* Enum tir_dtype of x, b, c and out; number of value elements of the workgroup; number of
-     * waves. */
+    /* dtype: enum tir_dtype of x, b, c and out. values: number of value elements of the workgroup.
+     * waves: number of waves. */
     unsigned dtype, values, waves;
     bool shares_lds; /* true: b and the state use one LDS buffer, one after the other */
     int instr;       /* index in tir_machine.mma of the matrix instruction */
-    /* how waves divide M^T and out^T (by tokens), and the state S (by keys) */
+    /* by_token: split of M^T (weights of tokens) and out^T over waves, by tokens. by_key: split of
+     * the state S over waves, by elements of a key */
     struct tir_waves by_token, by_key;
     /* Order of the inner dimension of products: over the N key elements, and over the tokens of a
      * chunk. */
     struct tir_contraction keys, tokens;
-    struct tir_type scores, out; /* f32 types of M^T, 64 x 64, and of out^T, values x 64 */
-    struct att_state state;      /* the workgroup's part of a state, and its form in the pool */
-    struct att_state entry;      /* the form of a state in segment_states */
+    /* f32 types. scores: M^T, weights of tokens in outputs, 64 x 64. out: out^T, values x 64 */
+    struct tir_type scores, out;
+    struct att_state state; /* the workgroup's part of a state, and its form in the pool */
+    struct att_state entry; /* the form of a state in segment_states */
     struct tir_layout b_map, x_map, s_map; /* LDS layouts of b, x and S^T of a chunk */
     struct tir_value b_lds, x_lds, s_lds;  /* i32: LDS addresses of the buffers of b, x and S^T */
     struct tir_value numbers; /* i32: LDS address of the enum ssd_number of a group of chunks */
@@ -59,9 +61,9 @@ struct ssd_prefill {
     struct tir_value real;
     /* i64: address of the sequence's row of block_slots: att_block_row(). */
     struct tir_value block_row;
-    /* f32 scalars of the value head: the decay rate times log2(e), so that `rate` w is g log2(e);
-     * the bias added to dt, 0 if argument dt_bias is NULL; d, the factor of x in out, 0 if argument
-     * skip is NULL. */
+    /* f32 scalars of the value head. rate: decay rate times log2(e), so that `rate` w is g log2(e).
+     * bias: added to dt; 0 if argument dt_bias is NULL. skip: d, the factor of x in out; 0 if
+     * argument skip is NULL. */
     struct tir_value rate, bias, skip;
 };
 
@@ -115,7 +117,7 @@ struct tir_value ssd_first_state(struct ssd_prefill *s);
 void ssd_store_last_state(struct ssd_prefill *s, struct tir_value state);
 
 /** Stores `state`, the state before token `after` (i32), in the pool if a block of a prefix cache
- * ends there. */
+ * ends before that token. */
 void ssd_store_block_state(struct ssd_prefill *s, struct tir_value after, struct tir_value state);
 
 /** Stores the state before the sequence's first token in segment_states, for all segments to
@@ -123,8 +125,8 @@ void ssd_store_block_state(struct ssd_prefill *s, struct tir_value after, struct
 void ssd_share_first_state(struct ssd_prefill *s);
 
 /** Stores the effect of the segment's tokens in row segment_row + 1 of segment_states, and in
- * segment_sums. `state` is the state that they make from a state of zeros. `sum` (f32 scalar) is
- * the sum of their log decays g, times log2(e). */
+ * segment_sums. `state`: the state that the tokens make from a state of zeros. `sum` (f32 scalar):
+ * the sum of the tokens' log decays g, times log2(e). */
 void ssd_store_segment(struct ssd_prefill *s, struct tir_value state, struct tir_value sum);
 
 #endif
