@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * mla_decode on machines whose tensor data mover copies blocks to LDS: with one wave per SIMD, and
- * with up to 16 columns. A wave copies an equal part of the rows of each block, which are in one page. It needs the number
- * of that page, a scalar, and an instruction for each part of the rows. Rows after the item's last
- * key become zeros.
+ * with up to 16 columns. A wave copies an equal part of the rows of each block, which are in one
+ * page. It needs the number of that page, a scalar, and an instruction for each part of the rows.
+ * Rows after the item's last key become zeros.
  */
 #include "ir/bits.h"
 #include "templates/mla_decode/one_wave.h"
