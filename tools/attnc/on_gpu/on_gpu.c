@@ -131,8 +131,8 @@ static const char *name_of(const struct visit *v, unsigned i)
     return strrchr(v->descriptions[i], '/') + 1;
 }
 
-/* Sets v->descriptions to the real paths of the `argc` descriptions argv[]. Each needs a name of its
- * own in the archive. Returns an exit_code after a message. */
+/* Sets v->descriptions to the real paths of the `argc` descriptions argv[]. Their names in the
+ * archive must differ. Returns an exit_code after a message. */
 static int find_descriptions(struct visit *v, int argc, char **argv)
 {
     if (argc > MOST_DESCRIPTIONS)
