@@ -43,15 +43,6 @@ struct lists {
         window; /* i32: number of list entries of all groups, `open` included, and of the window */
 };
 
-/* Returns true: every variant can be built. */
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
-{
-    (void)v;
-    (void)m;
-    (void)why;
-    return true;
-}
-
 /* Returns the scalar `scalar` (i32) as a tile of ROWS x 1. */
 static struct tir_value number(struct lists *l, struct tir_value scalar)
 {
@@ -149,8 +140,7 @@ static struct tir_value gather(struct lists *l, struct tir_value base, struct ti
 {
     struct tir_builder *b = &l->b;
     const struct tir_value wide = tir_convert(b, index, TIR_I64);
-    const struct tir_value at =
-        tir_mul(b, wide, tir_splat(b, tir_i64(b, INT), tir_typeof(b->f, wide)));
+    const struct tir_value at = tir_mul(b, wide, att_like(b, tir_i64(b, INT), wide));
     const struct tir_value safe = tir_select(b, there, at, tir_int_like(b, at, 0));
     return tir_tile_gather(b, base, safe, tir_i32(b, 0), l->lane);
 }
@@ -165,10 +155,9 @@ static struct tir_value group_entries(struct lists *l, struct tir_value at, stru
                            per = number(l, argument(l, ARG_PAGE_ENTRIES));
     const struct tir_value place = tir_div(b, at, each);
     const struct tir_value added = tir_cmp_ge(b, place, number(l, l->groups));
-    const struct tir_value lists_it =
-        tir_and(b, there,
-                tir_and(b, tir_cmp_lt(b, place, number(l, l->groups)),
-                        tir_splat(b, l->lists_chosen, tir_typeof(b->f, there))));
+    const struct tir_value lists_it = tir_and(b, there,
+                                              tir_and(b, tir_cmp_lt(b, place, number(l, l->groups)),
+                                                      att_like(b, l->lists_chosen, there)));
     struct tir_value group = tir_select(b, lists_it, gather(l, l->chosen, place, lists_it), place);
     group = tir_select(b, added, number(l, l->newest), group);
     const struct tir_value i =
@@ -254,6 +243,6 @@ const struct att_template att_template_chosen_lists = {
     .name = "chosen_lists",
     .description = "what an indexer has chosen, as the pages or rows that attention reads",
     .takes = OP_TAKES_CHOSEN_LISTS,
-    .check = check,
+    .check = att_check_none,
     .build = build,
 };

@@ -32,15 +32,6 @@ struct metadata {
     struct tir_value batch; /* i32: number of sequences */
 };
 
-/* True, since every variant can be built. */
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
-{
-    (void)v;
-    (void)m;
-    (void)why;
-    return true;
-}
-
 /* Returns `scalar` (i32) in every lane. */
 static struct tir_value number(struct metadata *d, struct tir_value scalar)
 {
@@ -282,6 +273,6 @@ const struct att_template att_template_metadata = {
     .name = "metadata",
     .description = "arrays that attention reads, made of lengths and page numbers",
     .takes = OP_TAKES_METADATA,
-    .check = check,
+    .check = att_check_none,
     .build = build,
 };

@@ -45,15 +45,6 @@ struct shared {
     struct tir_value lds;    /* i32: LDS address of the words, one for each group */
 };
 
-/* True, since every variant can be built. */
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
-{
-    (void)v;
-    (void)m;
-    (void)why;
-    return true;
-}
-
 /* Returns `scalar` (i32) in all lanes. */
 static struct tir_value number(struct shared *s, struct tir_value scalar)
 {
@@ -380,6 +371,6 @@ const struct att_template att_template_shared_lists = {
     .name = "shared_lists",
     .description = "pages of all groups that a tile of queries chose, and the mask of each query",
     .takes = OP_TAKES_SHARED_LISTS,
-    .check = check,
+    .check = att_check_none,
     .build = build,
 };

@@ -233,6 +233,14 @@ bool att_fits_waves(const struct att_variant *v, const struct att_tile *t,
            att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
 }
 
+bool att_check_none(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    (void)v;
+    (void)m;
+    (void)why;
+    return true;
+}
+
 bool att_check_tile(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;

@@ -189,6 +189,9 @@ bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, str
 bool att_fits_waves(const struct att_variant *v, const struct att_tile *t,
                     const struct tir_machine *m, struct att_why *why);
 
+/** True for every variant. The function is the member `check` of families without limits. */
+bool att_check_none(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
+
 /** True if a variant has a tile; if not, the reason is in `why`. The function is the member `check`
  * of families without other limits. */
 bool att_check_tile(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
