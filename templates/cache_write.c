@@ -140,7 +140,7 @@ static struct tir_value load_slots(struct write *w, struct tir_type column)
     const struct tir_view view = att_view(b, base, w->left, tir_i32(b, SLOT), SLOT, 0);
     const struct tir_value slot = tir_tile_load(b, view, tir_i32(b, 0), column);
     const struct tir_value index = tir_row_index(b, column);
-    const struct tir_value last = tir_splat(b, att_plus(b, w->left, -1), tir_typeof(b->f, index));
+    const struct tir_value last = att_like(b, att_plus(b, w->left, -1), index);
     const struct tir_value sign = tir_sar(b, tir_sub(b, last, index), tir_int_like(b, index, 31));
     return tir_or(b, slot, tir_convert(b, sign, TIR_I64));
 }

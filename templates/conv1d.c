@@ -195,7 +195,7 @@ static void store_outputs(struct conv *c, const struct target *to, struct tir_va
     if (c->v->act == ATT_ACT_SILU)
         y = att_silu(b, y);
     const struct tir_value kept = tir_select(b, c->real, tir_f32(b, 1), tir_f32(b, 0));
-    y = tir_mul(b, y, tir_splat(b, kept, tir_typeof(b->f, y)));
+    y = tir_mul(b, y, att_like(b, kept, y));
     const struct tir_view view =
         att_view(b, to->base, c->sequence.count, to->stride, CHANNELS * ELEM, 0);
     tir_tile_store(b, view, first, tir_convert_short(b, y, att_dtype(c->v)));

@@ -187,12 +187,6 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 /* ---- Columns ---- */
 
-/* Returns `scalar` in every element of the type of `v`. */
-static struct tir_value like(struct decode *d, struct tir_value scalar, struct tir_value v)
-{
-    return tir_splat(&d->kv.b, scalar, tir_typeof(d->kv.b.f, v));
-}
-
 /* True if Q^T, the right operand of S^T = K Q^T, stays in registers. False: it is in LDS. */
 static bool keeps_q(const struct decode *d) { return d->kv.k.width <= 256; }
 
@@ -243,8 +237,8 @@ static struct tir_value q_address(struct decode *d, const struct split_kv_rows *
     struct tir_builder *b = &d->kv.b;
     const struct tir_value token = tir_convert(b, r->token, TIR_I64);
     const struct tir_value head = tir_convert(b, r->head, TIR_I64);
-    return tir_add(b, tir_mul(b, token, like(d, att_stride(b, token_stride, size), token)),
-                   tir_mul(b, head, like(d, att_stride(b, head_stride, size), head)));
+    return tir_add(b, tir_mul(b, token, att_like(b, att_stride(b, token_stride, size), token)),
+                   tir_mul(b, head, att_like(b, att_stride(b, head_stride, size), head)));
 }
 
 /* Issues the loads of Q^T of the item's queries and heads into d->query.q. */

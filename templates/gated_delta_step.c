@@ -229,7 +229,7 @@ static struct tir_value convolve(struct step *s, const struct inputs *i, struct 
     for (int j = 0; j < r->v->taps; j++)
         y = tir_fma(b, tir_convert(b, i->in[t + j], TIR_F32), i->weights[j], y);
     const struct tir_value kept = tir_select(b, there, tir_f32(b, 1), tir_f32(b, 0));
-    y = tir_mul(b, att_silu(b, y), tir_splat(b, kept, tir_typeof(b->f, y)));
+    y = tir_mul(b, att_silu(b, y), att_like(b, kept, y));
     return tir_convert_short(b, y, r->dtype);
 }
 

@@ -227,7 +227,7 @@ static struct tir_value place_offsets(struct norm *k, const struct places *p,
     const struct tir_type t = tir_typeof(b->f, p->token);
     const struct tir_value group = att_wide(b, p->group);
     const struct tir_value at =
-        tir_mul(b, group, tir_splat(b, att_stride(b, group_stride, size), tir_typeof(b->f, group)));
+        tir_mul(b, group, att_like(b, att_stride(b, group_stride, size), group));
     if (!token_stride)
         return at;
     const struct tir_value mask = tir_int_like(b, p->token, SHORT_MASK);

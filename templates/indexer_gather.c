@@ -78,7 +78,7 @@ static struct places find_places(struct gather *g, struct tir_type column)
         tir_tile_gather(b, g->table, tir_convert(b, at, TIR_I64), tir_i32(b, 0), t);
     const struct tir_value wide = tir_convert(b, number, TIR_I64);
     const struct tir_value stride = tir_arg(b, ARG_PAGE_STRIDE, TIR_I64);
-    const struct tir_value start = tir_mul(b, wide, tir_splat(b, stride, tir_typeof(b->f, wide)));
+    const struct tir_value start = tir_mul(b, wide, att_like(b, stride, wide));
     const struct tir_value inside = tir_sub(b, token, att_page_first(&g->paging, page));
     const struct tir_value key = att_index_key_byte(b, inside, DIM, g->shuffle);
     const struct tir_value scale = att_index_scale_byte(&g->paging, inside, DIM);

@@ -249,7 +249,7 @@ static struct key_slot open_slot(struct indexer_rope *k)
     const struct tir_type column = rope_head_column(p, &p->rotated, TIR_I32);
     const struct tir_value first = tir_convert(
         b, tir_cmp_eq(b, tir_row_index(b, column), tir_splat(b, tir_i32(b, 0), column)), TIR_I64);
-    const struct tir_value own = tir_splat(b, att_wide(b, at), tir_typeof(b->f, first));
+    const struct tir_value own = att_like(b, att_wide(b, at), first);
     const struct tir_value skip = tir_int_like(b, own, INT64_MIN);
     return (struct key_slot){
         .cache = att_index_keys(b, start, shuffle),

@@ -41,18 +41,12 @@ static struct tir_value number(struct metadata *d, struct tir_value scalar)
 /* Returns a tile with `n` in every lane. */
 static struct tir_value constant(struct metadata *d, int n) { return number(d, tir_i32(&d->b, n)); }
 
-/* Returns an i1 scalar: true if pointer argument `arg` is NULL. */
-static struct tir_value is_null(struct metadata *d, const char *arg)
-{
-    return tir_cmp_eq(&d->b, tir_arg(&d->b, arg, TIR_I64), tir_i64(&d->b, 0));
-}
-
 /* Returns a view of `n` entries (i32) of `bytes` bytes each of array argument `arg`. The view is
  * empty if the pointer is NULL. */
 static struct tir_view array(struct metadata *d, const char *arg, struct tir_value n, int bytes)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value rows = tir_select(b, is_null(d, arg), tir_i32(b, 0), n);
+    const struct tir_value rows = tir_select(b, att_is_null(b, arg), tir_i32(b, 0), n);
     return att_view(b, tir_arg(b, arg, TIR_I64), rows, tir_i32(b, bytes), bytes, 0);
 }
 
@@ -121,7 +115,7 @@ static struct tir_value scalar_row(struct metadata *d, struct tir_value s)
     struct tir_builder *b = &d->b;
     const struct tir_type type = tir_scalar(TIR_I64);
     struct tir_value row = att_wide(b, s);
-    struct tir_if own = tir_begin_if(b, is_null(d, ARG_REQUEST_ROWS), false, &type, 1);
+    struct tir_if own = tir_begin_if(b, att_is_null(b, ARG_REQUEST_ROWS), false, &type, 1);
     tir_else(b, &own, &row);
     row = tir_scalar_load(b, tir_arg(b, ARG_REQUEST_ROWS, TIR_I64), tir_shl(b, s, tir_i32(b, 3)),
                           TIR_I64);

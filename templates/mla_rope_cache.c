@@ -144,7 +144,7 @@ static struct tir_value as_f32(struct mla_rope *k, struct tir_value x)
 /* Returns x times `scalar`, or x if `scalar` has no value. */
 static struct tir_value times(struct tir_builder *b, struct tir_value x, struct tir_value scalar)
 {
-    return scalar.id ? tir_mul(b, x, tir_splat(b, scalar, tir_typeof(b->f, x))) : x;
+    return scalar.id ? tir_mul(b, x, att_like(b, scalar, x)) : x;
 }
 
 /* ---- The latents of queries ---- */

@@ -485,7 +485,7 @@ static void find_queries(struct plan *p, const struct chunk *c, struct sequence 
         return;
     }
     s->number = c->b;
-    const struct tir_value null = tir_cmp_eq(b, tir_arg(b, ARG_QO_INDPTR, TIR_I64), tir_i64(b, 0));
+    const struct tir_value null = att_is_null(b, ARG_QO_INDPTR);
     const struct tir_value start = entries(p, c, ARG_QO_INDPTR, 0);
     const struct tir_value end = entries(p, c, ARG_QO_INDPTR, 1);
     const struct tir_value same = tir_mul(b, c->b, number(p, p->queries));

@@ -224,7 +224,7 @@ static void open_sources(struct rope *p, struct tir_value part, struct tir_value
     }
     if (p->v->gate && !late)
         of[ROPE_GATE].out = rope_open_tensor(p, ATT_HEADS(GATE), ROPE_ELEM);
-    const struct tir_value none = tir_cmp_eq(b, tir_arg(b, ARG_V_IN, TIR_I64), tir_i64(b, 0));
+    const struct tir_value none = att_is_null(b, ARG_V_IN);
     of[ROPE_V].end = tir_select(b, none, tir_i32(b, 0), of[ROPE_V].end);
 }
 

@@ -81,12 +81,6 @@ static struct tir_value number(struct topk *t, struct tir_value scalar)
     return tir_splat(&t->b, scalar, t->select.lane);
 }
 
-/* Returns an i1: true if pointer argument `arg` is NULL. */
-static struct tir_value is_null(struct topk *t, const char *arg)
-{
-    return tir_cmp_eq(&t->b, tir_arg(&t->b, arg, TIR_I64), tir_i64(&t->b, 0));
-}
-
 /* Returns the address (i64) of the part's first element in array argument `arg` [rows, columns] of
  * 32 bits. `stride` names the argument with its row stride; with a plan the lists are
  * contiguous. */
@@ -372,9 +366,9 @@ static void name_entries(void *context, struct tir_value entry, struct tir_value
 static void select_and_write(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     const struct tir_value count = select_part(t, state);
-    t->by_position = is_null(t, ARG_SOURCE);
-    t->no_slots = is_null(t, ARG_BLOCK_TABLE);
-    t->no_values = is_null(t, ARG_VALUES);
+    t->by_position = att_is_null(&t->b, ARG_SOURCE);
+    t->no_slots = att_is_null(&t->b, ARG_BLOCK_TABLE);
+    t->no_values = att_is_null(&t->b, ARG_VALUES);
     att_list_write(&t->list, &t->select, count,
                    &(struct att_list_names){.name = name_entries,
                                             .context = t,

@@ -252,7 +252,7 @@ void att_parts_finish(struct att_part_rows *r, struct att_part_state sum)
     struct tir_value inverse = tir_select(b, tir_cmp_gt(b, sum.l, zero), tir_rcp(b, sum.l), zero);
     if (r->out_dtype == TIR_FP8) {
         const struct tir_value scale = att_scale(b, ARG_OUT_SCALE);
-        inverse = tir_mul(b, inverse, tir_splat(b, tir_rcp(b, scale), tir_typeof(b->f, inverse)));
+        inverse = tir_mul(b, inverse, att_like(b, tir_rcp(b, scale), inverse));
     }
     const int size = r->out_dtype == TIR_FP8 ? 1 : ELEM;
     for (unsigned k = 0; k < r->type.n; k++) {

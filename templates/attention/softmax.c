@@ -203,7 +203,7 @@ static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
     struct tir_value sum = tir_float_like(b, y, terms[0]);
     for (unsigned i = 1; i < sizeof(terms) / sizeof(terms[0]); i++)
         sum = tir_fma(b, sum, square, tir_float_like(b, y, terms[i]));
-    return tir_mul(b, tir_mul(b, sum, y), tir_splat(b, cap, tir_typeof(b->f, y)));
+    return tir_mul(b, tir_mul(b, sum, y), att_like(b, cap, y));
 }
 
 /* Returns cap * tanh(s * rate) of scores `s`, computed as an exponential and as a series. Selects
@@ -212,7 +212,7 @@ static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, s
                                     struct tir_value rate)
 {
     const struct tir_value down = tir_mul(b, cap, tir_f32(b, -2.0f));
-    const struct tir_value y = tir_mul(b, s, tir_splat(b, rate, tir_typeof(b->f, s)));
+    const struct tir_value y = tir_mul(b, s, att_like(b, rate, s));
     const struct tir_value series = cap_by_series(b, y, cap);
     const struct tir_value other = cap_by_exp(b, y, cap, tir_f32(b, 2 * ATT_LOG2E), down);
     const struct tir_value small = tir_cmp_lt(b, tir_abs(b, y), tir_float_like(b, y, 0.375f));

@@ -118,7 +118,7 @@ static struct tir_value tokens_of(struct tir_builder *b, struct tir_value first,
                                   struct tir_type column)
 {
     const struct tir_value index = tir_row_index(b, column);
-    return tir_add(b, index, tir_splat(b, first, tir_typeof(b->f, index)));
+    return tir_add(b, index, att_like(b, first, index));
 }
 
 struct tir_value att_page_run_slots(const struct att_cache *c, const struct att_page_run *run,
@@ -275,8 +275,8 @@ void att_block_store_scale(const struct att_cache *c, const struct att_page_run 
     const struct tir_layout l = tir_spread_column(b->f->machine, 1, lanes);
     struct tir_type t = tir_tile(b->f, TIR_I32, lanes, 1, &l);
     const struct tir_value others = tir_convert(b, tir_neg(b, tir_row_index(b, t)), TIR_I64);
-    const struct tir_value row = tir_or(
-        b, tir_splat(b, att_cache_scale_row(c, run->page), tir_typeof(b->f, others)), others);
+    const struct tir_value row =
+        tir_or(b, att_like(b, att_cache_scale_row(c, run->page), others), others);
     t.dtype = TIR_F32;
     att_cache_store_scales(c, row, tir_splat(b, s->scale, t));
 }

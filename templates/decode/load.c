@@ -180,12 +180,6 @@ void decode_find_cache(struct decode *d)
 
 /* ---- Page numbers ---- */
 
-/* Returns `scalar` in every element of the type of `v`. */
-static struct tir_value like(struct decode *d, struct tir_value scalar, struct tir_value v)
-{
-    return tir_splat(&d->kv.b, scalar, tir_typeof(d->kv.b.f, v));
-}
-
 /* Returns the index (i32) of the key that each row of a tile of *c loads, from key `key` (i32) on.
  * Rows after the last key get the last key. If a load reads a group of x keys, groups after the
  * last group get the last group. */
@@ -195,13 +189,13 @@ static struct tir_value keys_of(struct decode *d, const struct split_kv_cache *c
     struct tir_builder *b = &d->kv.b;
     const struct tir_value row = tir_row_index(b, tile_of(d, c)->rows);
     const struct tir_value last = att_plus(b, d->kv.item.end_key, -1);
-    const struct tir_value at = tir_add(b, row, like(d, key, row));
+    const struct tir_value at = tir_add(b, row, att_like(b, key, row));
     if (!shuffled(d) || !c->c.value)
-        return tir_min(b, at, like(d, last, at));
+        return tir_min(b, at, att_like(b, last, at));
     const struct tir_value group = tir_i32(b, -c->c.x);
-    const struct tir_value first =
-        tir_min(b, tir_and(b, at, like(d, group, at)), like(d, tir_and(b, last, group), at));
-    return tir_add(b, first, tir_and(b, row, like(d, tir_i32(b, c->c.x - 1), row)));
+    const struct tir_value first = tir_min(b, tir_and(b, at, att_like(b, group, at)),
+                                           att_like(b, tir_and(b, last, group), at));
+    return tir_add(b, first, tir_and(b, row, att_like(b, tir_i32(b, c->c.x - 1), row)));
 }
 
 /* Issues the loads of the page number (i32) of each row of a tile of *c whose first key is `key`
@@ -325,7 +319,7 @@ static struct tir_value load_rest(struct decode *d, const struct block *k, int f
     const struct tir_value key = tir_and(b, row, tir_int_like(b, row, SPLIT_KV_BLOCK - 1));
     const struct tir_value byte = tir_add(b, tir_shl(b, run, tir_int_like(b, run, 4)),
                                           tir_int_like(b, run, first * (int)d->kv.kv_bytes));
-    const struct tir_value at = tir_add(b, tir_mul(b, key, like(d, stride, key)), byte);
+    const struct tir_value at = tir_add(b, tir_mul(b, key, att_like(b, stride, key)), byte);
     const struct tir_value twice = tir_cmp_lt(b, run, tir_int_like(b, run, c->overlap / x));
     const struct tir_value from = tir_select(b, twice, tir_int_like(b, at, -16), at);
     const struct tir_type t = tir_tile(b->f, d->kv.kv_dtype, rows, x, &l);
@@ -505,7 +499,7 @@ static struct tir_value zero_beyond(struct decode *d, struct tir_value v, struct
     t.dtype = TIR_I32;
     const struct tir_value row = tir_row_index(b, t);
     const struct tir_value kept =
-        tir_select(b, tir_cmp_lt(b, row, like(d, left, row)), v, tir_float_like(b, v, 0.0f));
+        tir_select(b, tir_cmp_lt(b, row, att_like(b, left, row)), v, tir_float_like(b, v, 0.0f));
     tir_else(b, &tail, &kept);
     tir_end_if(b, &tail, &v);
     return v;
@@ -562,7 +556,7 @@ struct decode_scales decode_load_scales(struct decode *d, const struct split_kv_
         /* In SHUFFLE, the last group of x tokens may have unwritten scales after the last token. */
         const struct tir_value group = keys_of(d, &d->kv.value, key);
         const struct tir_value last = att_plus(b, d->kv.item.end_key, -1);
-        const struct tir_value keys = tir_min(b, group, like(d, last, group));
+        const struct tir_value keys = tir_min(b, group, att_like(b, last, group));
         const struct tir_value token = tir_zext(b, att_page_place(&d->kv.paging, keys), TIR_I64);
         const struct tir_value page = tir_zext(b, pages->v, TIR_I64);
         s.rows = att_cache_load_scales(&c->c, att_cache_scale_at(&c->c, page, token));

@@ -214,7 +214,7 @@ static struct tir_value exponents(struct delta *d, struct tir_value raw, struct 
     const struct tir_value g = log_decay_by_parts(d, raw);
     const struct tir_value x = tir_mul(b, g, tir_float_like(b, g, ATT_LOG2E));
     const struct tir_value row = tir_row_index(b, tir_typeof(b->f, x));
-    const struct tir_value is = tir_cmp_lt(b, row, tir_splat(b, end, tir_typeof(b->f, row)));
+    const struct tir_value is = tir_cmp_lt(b, row, att_like(b, end, row));
     return tir_select(b, is, x, tir_float_like(b, x, 0));
 }
 
@@ -272,7 +272,7 @@ void delta_gates(struct delta *d, const struct delta_rows *rows)
 /* Returns `x` (f32 tile) if `is` (scalar i1) is true, else zeros. */
 static struct tir_value where(struct tir_builder *b, struct tir_value is, struct tir_value x)
 {
-    const struct tir_value all = tir_splat(b, is, tir_typeof(b->f, x));
+    const struct tir_value all = att_like(b, is, x);
     return tir_select(b, all, x, tir_float_like(b, x, 0));
 }
 

@@ -433,8 +433,7 @@ static struct places find_lanes(const struct att_index *x, struct tir_value firs
         wide(x, tir_tile_gather(b, x->table, wide(x, tir_shl(b, entry, constant(x, 2))),
                                 tir_i32(b, 0), x->lane));
     const struct tir_value inside = tir_sub(b, key, att_page_first(&x->paging, entry));
-    const struct tir_value start =
-        tir_mul(b, page, tir_splat(b, x->page_stride, tir_typeof(b->f, page)));
+    const struct tir_value start = tir_mul(b, page, att_like(b, x->page_stride, page));
     return (struct places){
         .keys = tir_add(b, start, wide(x, part_offset(x, inside))),
         .scales = tir_add(b, start, wide(x, scale_offset(x, inside))),
@@ -659,7 +658,7 @@ static void finish_step(const struct att_index *x, struct round *r, unsigned row
     if (scales && (step == 2 || step == 3))
         carried_of(x, r, g)[carried_scale(x)] = send_scales(x, r->walk, g + x->ahead, r->places[g]);
     if (step == 2 && x->pairs)
-        *set = tir_mul(b, *set, tir_splat(b, x->query[row].unscale, tir_typeof(b->f, *set)));
+        *set = tir_mul(b, *set, att_like(b, x->query[row].unscale, *set));
     if (step == FINISH_STEPS - 1)
         r->user->take(r->user->context, row, j, x->scaled ? tir_mul(b, *set, r->scale) : *set);
 }

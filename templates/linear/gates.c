@@ -52,7 +52,7 @@ struct tir_value att_log_decay(struct tir_builder *b, const struct att_variant *
 
 struct tir_value att_arg_like(struct tir_builder *b, const char *arg, struct tir_value like)
 {
-    return tir_splat(b, tir_arg(b, arg, TIR_F32), tir_typeof(b->f, like));
+    return att_like(b, tir_arg(b, arg, TIR_F32), like);
 }
 
 struct tir_value att_time_step(struct tir_builder *b, const struct att_variant *v,

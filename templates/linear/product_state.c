@@ -68,7 +68,7 @@ static struct tir_value rows_of_fours(struct tir_builder *b, const struct att_va
     const struct tir_value n = tir_row_index(b, tir_tile(b->f, TIR_I32, memory.rows, 1, &l));
     const struct tir_value group = tir_shr(b, n, tir_int_like(b, n, tir_bits((unsigned)values)));
     const struct tir_value value = tir_and(b, n, tir_int_like(b, n, values - 1));
-    const struct tir_value own = tir_add(b, value, tir_splat(b, first, tir_typeof(b->f, n)));
+    const struct tir_value own = tir_add(b, value, att_like(b, first, n));
     const struct tir_value at = tir_mul(b, group, tir_int_like(b, n, v->head_dim_v));
     return tir_mul(b, tir_add(b, at, own), tir_int_like(b, n, row));
 }
@@ -102,7 +102,7 @@ void att_product_state_store(struct tir_builder *b, const struct att_variant *v,
     const struct tir_value rounded = tir_convert(b, a, dtype_of(v));
     if (v->state_layout == ATT_STATE_LAYOUT_K_FOURS) {
         const struct tir_value rows = tir_convert(b, rows_of_fours(b, v, memory, first), TIR_I64);
-        const struct tir_value is = tir_splat(b, there, tir_typeof(b->f, rows));
+        const struct tir_value is = att_like(b, there, rows);
         const struct tir_value at = tir_select(b, is, rows, tir_int_like(b, rows, -1));
         const struct tir_value split = tir_split_blocks(b, tir_transpose(b, rounded), FOUR);
         tir_tile_scatter(b, base, at, tir_i32(b, 0), tir_relayout(b, split, to));

@@ -69,7 +69,7 @@ void rope_normalise_all(struct rope *p, const struct rope_source *s, struct tir_
     struct tir_builder *b = &p->b;
     const struct rope_parts w = rope_load_vectors(p, s, &s->weight, row);
     for (unsigned i = 0; i < s->shape->n_parts; i++) {
-        const struct tir_value each = tir_splat(b, inverse, tir_typeof(b->f, x->v[i]));
+        const struct tir_value each = att_like(b, inverse, x->v[i]);
         x->v[i] = tir_mul(b, tir_mul(b, x->v[i], each), w.v[i]);
     }
 }

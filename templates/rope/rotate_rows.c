@@ -60,7 +60,7 @@ struct tir_value rope_rotate_rows(struct tir_builder *b, const struct rope_angle
      * Negative angles exchange both signs. */
     struct tir_value low = tir_cmp_eq(b, column_bits(b, t, partner), tir_int_like(b, block, 0));
     if (a->backwards.id)
-        low = tir_xor(b, low, tir_splat(b, a->backwards, tir_typeof(b->f, low)));
+        low = tir_xor(b, low, att_like(b, a->backwards, low));
     struct tir_value cosine = load_angles(b, a, t, false);
     struct tir_value sine = load_angles(b, a, t, true);
     sine = tir_select(b, low, tir_neg(b, sine), sine);

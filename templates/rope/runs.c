@@ -31,18 +31,12 @@ bool rope_gathers_values(const struct rope *p)
     return att_is_shuffled(p->v) && !p->by_pages && att_cache_run_elements(p->v, p->m) <= MOST;
 }
 
-/* Returns the scalar `a` in every element of the type of `like`. */
-static struct tir_value splat_like(struct rope *p, struct tir_value a, struct tir_value like)
-{
-    return tir_splat(&p->b, a, tir_typeof(p->b.f, like));
-}
-
 /* Returns `a` (i32, rows x 1) times `step` (i64 scalar), as i64. */
 static struct tir_value steps(struct rope *p, struct tir_value a, struct tir_value step)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value wide = tir_convert(b, a, TIR_I64);
-    return tir_mul(b, wide, splat_like(p, step, wide));
+    return tir_mul(b, wide, att_like(b, step, wide));
 }
 
 /* Sets token, head, slot and nowhere of each row of the group `g`: tokens from `first_token` on,
@@ -56,18 +50,18 @@ static void locate(struct rope *p, const struct rope_source *s, struct tir_value
     const struct tir_value member = tir_and(b, row, tir_int_like(b, row, g->x - 1));
     const struct tir_value of =
         tir_shr(b, row, tir_int_like(b, row, __builtin_ctz((unsigned)g->x)));
-    const struct tir_value token = tir_add(b, member, splat_like(p, first_token, row));
-    const struct tir_value head = tir_add(b, of, splat_like(p, first_head, row));
-    const struct tir_value last_token = splat_like(p, att_plus(b, end_token, -1), row);
-    const struct tir_value last_head = splat_like(p, att_plus(b, s->all, -1), row);
+    const struct tir_value token = tir_add(b, member, att_like(b, first_token, row));
+    const struct tir_value head = tir_add(b, of, att_like(b, first_head, row));
+    const struct tir_value last_token = att_like(b, att_plus(b, end_token, -1), row);
+    const struct tir_value last_head = att_like(b, att_plus(b, s->all, -1), row);
     const struct tir_value left =
         tir_or(b, tir_sub(b, last_token, token), tir_sub(b, last_head, head));
     const struct tir_value beyond = tir_sar(b, left, tir_int_like(b, row, 31));
     /* Rows beyond the end get the first token and head. Because of this, tokens differ by lane in
      * LLVM's view: addresses of x tokens in scalar registers would exceed these registers. */
     const struct tir_value there = tir_xor(b, beyond, tir_int_like(b, row, -1));
-    g->token = tir_add(b, tir_and(b, member, there), splat_like(p, first_token, row));
-    g->head = tir_add(b, tir_and(b, of, there), splat_like(p, first_head, row));
+    g->token = tir_add(b, tir_and(b, member, there), att_like(b, first_token, row));
+    g->head = tir_add(b, tir_and(b, of, there), att_like(b, first_head, row));
     g->nowhere = tir_convert(b, beyond, TIR_I64);
     const struct tir_value at = steps(p, g->token, tir_i64(b, SLOT));
     const struct tir_value slot = tir_tile_gather(b, tir_arg(b, ARG_SLOT_MAPPING, TIR_I64), at,

@@ -90,7 +90,7 @@ static struct tir_value head_rows(struct rope *p, const struct rope_source *s,
     const struct tir_value last = tir_splat(b, att_plus(b, s->end, -1), column);
     const struct tir_value step = tir_splat(b, tir_convert(b, t->head_stride, TIR_I32), column);
     const struct tir_value within = tir_zext(b, tir_mul(b, head, step), TIR_I64);
-    const struct tir_value at = tir_add(b, within, tir_splat(b, t->at, tir_typeof(b->f, within)));
+    const struct tir_value at = tir_add(b, within, att_like(b, t->at, within));
     const struct tir_value sign = tir_convert(b, tir_sub(b, last, head), TIR_I64);
     return tir_or(b, at, tir_and(b, sign, tir_int_like(b, sign, INT64_MIN)));
 }

@@ -81,7 +81,7 @@ void rope_visit_q(struct rope *p, const struct rope_source *s, const struct tir_
     struct rope_parts x = rope_unpack(p, s->shape, w.raw);
     rope_transform(p, s, inverse_rms, w.loop.index, &x);
     for (unsigned i = 0; i < s->shape->n_parts && narrow; i++)
-        x.v[i] = tir_mul(b, x.v[i], tir_splat(b, inverse, tir_typeof(b->f, x.v[i])));
+        x.v[i] = tir_mul(b, x.v[i], att_like(b, inverse, x.v[i]));
     rope_convert(p, s->shape, &x, narrow ? TIR_FP8 : p->dtype);
     rope_pack(p, s->shape, &x, w.raw);
     rope_write_dense(p, s, &s->out, w.loop.index, w.raw);

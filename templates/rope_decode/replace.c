@@ -26,7 +26,7 @@ static struct tir_value replace_rows(struct decode *d, struct tir_value tile, st
     struct tir_builder *b = &d->kv.b;
     const struct tir_type t = tir_typeof(b->f, tile);
     const struct tir_value at = tir_row_index(b, tir_with_dtype(t, TIR_I32));
-    const struct tir_value here = tir_cmp_ge(b, at, tir_splat(b, row, tir_typeof(b->f, at)));
+    const struct tir_value here = tir_cmp_ge(b, at, att_like(b, row, at));
     return tir_select(b, here, tir_broadcast(b, with, t), tile);
 }
 

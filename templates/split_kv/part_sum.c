@@ -234,7 +234,7 @@ static struct tir_value load_lse(struct split_kv_part_sum *s, const struct slice
     const struct tir_value wide = tir_zext(b, rows, TIR_I64);
     const struct tir_value bytes =
         tir_zext(b, att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), (int)sizeof(float)), TIR_I64);
-    const struct tir_value at = tir_mul(b, wide, tir_splat(b, bytes, tir_typeof(b->f, wide)));
+    const struct tir_value at = tir_mul(b, wide, att_like(b, bytes, wide));
     const struct tir_value lse = tir_tile_gather(b, l->lse, at, tir_i32(b, 0), s->lanes);
     const struct tir_value left = tir_splat(b, tir_sub(b, s->count, chunk), t);
     const struct tir_value there = tir_cmp_lt(b, tir_row_index(b, t), left);
@@ -474,7 +474,7 @@ static void find_parts(struct split_kv_part_sum *s, struct tir_value chunk,
     const struct tir_value bytes = tir_zext(b, att_times(b, heads, sizeof(float)), TIR_I64);
     for (int i = 0; i < loads_of(s); i++) {
         const struct tir_value row = tir_zext(b, entry[i], TIR_I64);
-        at[i] = tir_mul(b, row, tir_splat(b, bytes, tir_typeof(b->f, row)));
+        at[i] = tir_mul(b, row, att_like(b, bytes, row));
     }
 }
 

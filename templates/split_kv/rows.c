@@ -22,26 +22,20 @@ struct split_kv_cache split_kv_cache(int dim)
     return c;
 }
 
-/* Returns `scalar` in every element of the type of `v`. */
-static struct tir_value like(struct split_kv *d, struct tir_value scalar, struct tir_value v)
-{
-    return tir_splat(&d->b, scalar, tir_typeof(d->b.f, v));
-}
-
 struct split_kv_rows split_kv_rows(struct split_kv *d, struct tir_value column)
 {
     struct tir_builder *b = &d->b;
     struct split_kv_rows r;
     if (d->row_columns)
         column = tir_and(b, column, tir_int_like(b, column, d->row_columns - 1));
-    const struct tir_value row = tir_add(b, column, like(d, d->first_row, column));
-    r.valid = tir_cmp_lt(b, row, like(d, d->n_rows, row));
-    r.row = tir_min(b, row, like(d, att_plus(b, d->n_rows, -1), row));
-    const struct tir_value gqa = like(d, d->gqa, row);
+    const struct tir_value row = tir_add(b, column, att_like(b, d->first_row, column));
+    r.valid = tir_cmp_lt(b, row, att_like(b, d->n_rows, row));
+    r.row = tir_min(b, row, att_like(b, att_plus(b, d->n_rows, -1), row));
+    const struct tir_value gqa = att_like(b, d->gqa, row);
     const struct tir_value token = tir_div(b, r.row, gqa);
     const struct tir_value head = tir_sub(b, r.row, tir_mul(b, token, gqa));
-    r.token = tir_add(b, token, like(d, d->item.first_token, token));
-    r.head = tir_add(b, head, like(d, tir_mul(b, d->item.kv_head, d->gqa), head));
+    r.token = tir_add(b, token, att_like(b, d->item.first_token, token));
+    r.head = tir_add(b, head, att_like(b, tir_mul(b, d->item.kv_head, d->gqa), head));
     return r;
 }
 

@@ -43,8 +43,7 @@ static struct tir_value offset_of(struct split_kv *d, const struct split_kv_rows
 {
     struct tir_builder *b = &d->b;
     const struct tir_value moved = tir_sub(b, tensor->row0, d->item.first_token);
-    const struct tir_value row =
-        tir_add(b, rows->token, tir_splat(b, moved, tir_typeof(b->f, rows->token)));
+    const struct tir_value row = tir_add(b, rows->token, att_like(b, moved, rows->token));
     const struct tir_value r = tir_convert(b, row, TIR_I64);
     const struct tir_value h = tir_convert(b, rows->head, TIR_I64);
     const struct tir_type t = tir_typeof(b->f, r);

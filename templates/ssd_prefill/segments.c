@@ -103,7 +103,7 @@ static struct tir_value fold_segments(struct ssd_prefill *s)
     struct tir_loop loop = tir_begin_for(b, row, end, tir_i32(b, 1), &state, 1);
     const struct tir_value made = load_entry(s, att_plus(b, loop.index, 1));
     const struct tir_value sum = tir_scalar_load(b, sum_at(s, loop.index), tir_i32(b, 0), TIR_F32);
-    const struct tir_value decay = tir_splat(b, tir_exp2(b, sum), tir_typeof(b->f, state));
+    const struct tir_value decay = att_like(b, tir_exp2(b, sum), state);
     state = tir_fma(b, state, decay, made);
     tir_end_for(b, &loop, &state, 1);
     return state;

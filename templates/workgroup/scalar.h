@@ -45,6 +45,13 @@ static inline struct tir_value att_part(struct tir_builder *b, struct tir_value 
     return tile;
 }
 
+/** Returns `scalar` in every element of the type of `v`. */
+static inline struct tir_value att_like(struct tir_builder *b, struct tir_value scalar,
+                                        struct tir_value v)
+{
+    return tir_splat(b, scalar, tir_typeof(b->f, v));
+}
+
 /** Returns a / n, rounded down, for i32 from 0 to 2^24 - 1, both scalars or both tiles. With this
  * bound, a division takes a third of the instructions of a division of any i32. */
 static inline struct tir_value att_divide_short(struct tir_builder *b, struct tir_value a,
@@ -109,6 +116,12 @@ static inline struct tir_value att_entry(struct tir_builder *b, const char *arg,
 static inline struct tir_value att_is_given(struct tir_builder *b, const char *arg)
 {
     return tir_cmp_ne(b, tir_arg(b, arg, TIR_I64), tir_i64(b, 0));
+}
+
+/** Returns an i1: true if argument `arg`, a pointer, is NULL. */
+static inline struct tir_value att_is_null(struct tir_builder *b, const char *arg)
+{
+    return tir_cmp_eq(b, tir_arg(b, arg, TIR_I64), tir_i64(b, 0));
 }
 
 /** Returns element `index` (i32) of the array of 32-bit elements in argument `arg`, or `otherwise`
