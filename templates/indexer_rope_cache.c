@@ -11,6 +11,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/cache/e2m1.h"
 #include "templates/index/page.h"
 #include "templates/linear/gates.h"
 #include "templates/rope/rope.h"
@@ -336,25 +337,6 @@ static struct tir_value block_most(struct indexer_rope *k, const struct tir_valu
     return tir_split_blocks(b, tir_broadcast(b, most, tir_typeof(b->f, blocks)), 1);
 }
 
-/* Returns the code of the e2m1 number nearest to magnitude `size`: the number of midpoints between
- * neighbouring e2m1 numbers that are below `size`. A midpoint equal to `size` counts if the code of
- * the midpoint's upper neighbour is even. */
-static struct tir_value nearest_e2m1(struct indexer_rope *k, struct tir_value size,
-                                     struct tir_type lane)
-{
-    static const float middles[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
-    struct tir_builder *b = &k->rope.b;
-    struct tir_value number = constant(k, 0, lane);
-    for (unsigned i = 0; i < sizeof(middles) / sizeof(middles[0]); i++) {
-        const struct tir_value middle = tir_float_like(b, size, middles[i]);
-        const struct tir_value above =
-            i % 2 ? tir_cmp_ge(b, size, middle) : tir_cmp_gt(b, size, middle);
-        number =
-            tir_add(b, number, tir_select(b, above, constant(k, 1, lane), constant(k, 0, lane)));
-    }
-    return number;
-}
-
 /* Returns byte offsets `at` (i32) as i64, and -1 in lanes whose `write` (i1) is false, so that
  * these lanes store nothing. */
 static struct tir_value where(struct indexer_rope *k, struct tir_value write, struct tir_value at)
@@ -415,7 +397,7 @@ static void store_mxfp4(struct indexer_rope *k, const struct rope_parts *x)
         const struct tir_value size = tir_mul(b, tir_bitcast(b, sizes[j], f32), inverse);
         const struct tir_value sign =
             tir_and(b, tir_shr(b, bits[j], constant(k, 28, lane)), constant(k, 8, lane));
-        const struct tir_value half = tir_or(b, nearest_e2m1(k, size, lane), sign);
+        const struct tir_value half = tir_or(b, att_e2m1_add(b, constant(k, 0, lane), size), sign);
         bytes = tir_or(b, bytes, tir_shl(b, half, constant(k, 4 * j, lane)));
     }
     store_nibbles(k, bytes, scale, lane);

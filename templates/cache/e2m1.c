@@ -3,17 +3,9 @@
 
 enum { CODE_BITS = 4, CODE = 15, MAGNITUDE = 7, SIGN = 8 };
 
-/* Returns the codes (i32) of the e2m1 numbers nearest to x (f32). A code's low 3 bits count the
- * midpoints between neighbouring e2m1 numbers that are below |x|, and bit 3 is the sign. A midpoint
- * that equals |x| counts if the code of its upper neighbour is even. */
-static struct tir_value nearest(struct tir_builder *b, struct tir_value x)
+struct tir_value att_e2m1_add(struct tir_builder *b, struct tir_value code, struct tir_value size)
 {
     static const float middles[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
-    enum { SIGN_BIT = 28 };
-    const struct tir_value size = tir_abs(b, x);
-    const struct tir_value bits = tir_bitcast(b, x, tir_with_dtype(tir_typeof(b->f, x), TIR_I32));
-    struct tir_value code =
-        tir_and(b, tir_shr(b, bits, tir_int_like(b, bits, SIGN_BIT)), tir_int_like(b, bits, SIGN));
     for (unsigned i = 0; i < sizeof(middles) / sizeof(middles[0]); i++) {
         const struct tir_value middle = tir_float_like(b, size, middles[i]);
         const struct tir_value above =
@@ -22,6 +14,17 @@ static struct tir_value nearest(struct tir_builder *b, struct tir_value x)
                        tir_select(b, above, tir_int_like(b, code, 1), tir_int_like(b, code, 0)));
     }
     return code;
+}
+
+/* Returns the codes (i32) of the e2m1 numbers nearest to x (f32). */
+static struct tir_value nearest(struct tir_builder *b, struct tir_value x)
+{
+    enum { SIGN_BIT = 28 };
+    const struct tir_value size = tir_abs(b, x);
+    const struct tir_value bits = tir_bitcast(b, x, tir_with_dtype(tir_typeof(b->f, x), TIR_I32));
+    const struct tir_value sign =
+        tir_and(b, tir_shr(b, bits, tir_int_like(b, bits, SIGN_BIT)), tir_int_like(b, bits, SIGN));
+    return att_e2m1_add(b, sign, size);
 }
 
 struct tir_value att_e2m1_bytes(struct tir_builder *b, struct tir_value x)

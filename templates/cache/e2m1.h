@@ -8,6 +8,11 @@
 
 #include "ir/builder.h"
 
+/** Returns `code` (i32) plus the code of the e2m1 number nearest to magnitude `size` (f32): the
+ * number of midpoints between neighbouring e2m1 numbers that are below `size`. A midpoint equal
+ * to `size` counts if the code of the midpoint's upper neighbour is even. */
+struct tir_value att_e2m1_add(struct tir_builder *b, struct tir_value code, struct tir_value size);
+
 /** Returns x (f32) rounded to the nearest e2m1, ties to even, at most 6, two elements in a byte.
  * The type is i8, rows x columns / 2, or i16, rows x columns / 4. A lane holds neighbours of a row
  * next to each other. */

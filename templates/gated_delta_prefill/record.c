@@ -46,13 +46,9 @@ static int bytes_before(const struct att_variant *v, enum delta_part part)
 
 void delta_set_record(struct delta *d, struct tir_value row)
 {
-    struct tir_builder *b = &d->b;
-    const struct tir_value heads = att_wide(b, tir_arg(b, ARG_VALUE_HEADS, TIR_I32));
-    const struct tir_value number =
-        tir_add(b, tir_mul(b, att_wide(b, row), heads), att_wide(b, d->value_head));
-    const struct tir_value bytes = tir_i64(b, bytes_before(d->v, DELTA_PARTS));
     d->row = row;
-    d->record = tir_add(b, tir_arg(b, ARG_CHUNKS, TIR_I64), tir_mul(b, number, bytes));
+    d->record =
+        att_value_head_row(&d->b, ARG_CHUNKS, row, d->value_head, bytes_before(d->v, DELTA_PARTS));
 }
 
 struct tir_view delta_part(struct delta *d, enum delta_part part, int row_bytes, int byte)

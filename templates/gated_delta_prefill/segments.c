@@ -46,12 +46,8 @@ static int transition_bytes(const struct delta *d)
  * value head. */
 static struct tir_value row_at(struct delta *d, struct tir_value row)
 {
-    struct tir_builder *b = &d->b;
-    const struct tir_value heads = att_wide(b, tir_arg(b, ARG_VALUE_HEADS, TIR_I32));
-    const struct tir_value number =
-        tir_add(b, tir_mul(b, att_wide(b, row), heads), att_wide(b, d->value_head));
-    const struct tir_value bytes = tir_i64(b, state_bytes(d) + transition_bytes(d));
-    return tir_add(b, tir_arg(b, ARG_SEGMENTS, TIR_I64), tir_mul(b, number, bytes));
+    return att_value_head_row(&d->b, ARG_SEGMENTS, row, d->value_head,
+                              state_bytes(d) + transition_bytes(d));
 }
 
 /* Loads the state in row `row` (i32, index) of `segments`, at the wave's value elements. */

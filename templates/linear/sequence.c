@@ -99,3 +99,12 @@ struct tir_value att_is_slot(struct tir_builder *b, struct tir_value slot)
 {
     return tir_cmp_ge(b, slot, tir_arg(b, ARG_FIRST_SLOT, TIR_I32));
 }
+
+struct tir_value att_value_head_row(struct tir_builder *b, const char *arg, struct tir_value row,
+                                    struct tir_value head, int bytes)
+{
+    const struct tir_value heads = att_wide(b, tir_arg(b, ARG_VALUE_HEADS, TIR_I32));
+    const struct tir_value number =
+        tir_add(b, tir_mul(b, att_wide(b, row), heads), att_wide(b, head));
+    return tir_add(b, tir_arg(b, arg, TIR_I64), tir_mul(b, number, tir_i64(b, bytes)));
+}

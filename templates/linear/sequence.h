@@ -57,6 +57,11 @@ struct tir_value att_accepted(struct tir_builder *b, struct tir_value index);
 struct tir_value att_parent(struct tir_builder *b, const struct att_sequence *s,
                             struct tir_value token);
 
+/** Returns the address (i64) of value head `head` (i32) in row `row` (i32) of the array in argument
+ * `arg`. Each row has `bytes` bytes for each value head. */
+struct tir_value att_value_head_row(struct tir_builder *b, const char *arg, struct tir_value row,
+                                    struct tir_value head, int bytes);
+
 /** Returns an i1: true if `slot` (i32) is at least the argument first_slot, so that it is a slot of
  * the pool. A lower number marks padding of the batch. */
 struct tir_value att_is_slot(struct tir_builder *b, struct tir_value slot);

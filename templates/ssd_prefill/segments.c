@@ -52,24 +52,15 @@ void ssd_choose_tokens(struct ssd_prefill *s)
 /* Returns the address (i64) of the value head's state in row `row` (i32) of segment_states. */
 static struct tir_value entry_at(struct ssd_prefill *s, struct tir_value row)
 {
-    struct tir_builder *b = &s->b;
-    const struct tir_value heads = att_wide(b, tir_arg(b, ARG_VALUE_HEADS, TIR_I32));
-    const struct tir_value number =
-        tir_add(b, tir_mul(b, att_wide(b, row), heads), att_wide(b, s->value_head));
-    const struct tir_value bytes = tir_i64(b, s->entry.key * s->entry.value * s->entry.size);
-    return tir_add(b, tir_arg(b, ARG_SEGMENT_STATES, TIR_I64), tir_mul(b, number, bytes));
+    return att_value_head_row(&s->b, ARG_SEGMENT_STATES, row, s->value_head,
+                              s->entry.key * s->entry.value * s->entry.size);
 }
 
 /* Returns the address (i64) of the value head's element in row `row` (i32) of segment_sums, which
  * has sums of g log2(e). */
 static struct tir_value sum_at(struct ssd_prefill *s, struct tir_value row)
 {
-    struct tir_builder *b = &s->b;
-    const struct tir_value heads = att_wide(b, tir_arg(b, ARG_VALUE_HEADS, TIR_I32));
-    const struct tir_value number =
-        tir_add(b, tir_mul(b, att_wide(b, row), heads), att_wide(b, s->value_head));
-    return tir_add(b, tir_arg(b, ARG_SEGMENT_SUMS, TIR_I64),
-                   tir_mul(b, number, tir_i64(b, SSD_FLOAT)));
+    return att_value_head_row(&s->b, ARG_SEGMENT_SUMS, row, s->value_head, SSD_FLOAT);
 }
 
 /* Loads the workgroup's part of the value head's state in row `row` (i32) of segment_states, as a
