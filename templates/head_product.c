@@ -374,7 +374,7 @@ static void store_tile(struct product *p, struct tir_value token, struct tir_val
 }
 
 /* Copies argument tail of the tokens of the tile whose first token is `token` (i32) to the head's
- * rows of tail_out. Only the workgroup that has the head's first rows of w does so. */
+ * rows of tail_out. Only the workgroup with the head's first rows of w copies. */
 static void copy_tail(struct product *p, struct tir_value token)
 {
     struct tir_builder *b = &p->b;

@@ -593,8 +593,8 @@ static struct tir_value count_rows(struct indexer *x, struct tir_value first)
     return tir_min(b, tir_max(b, sees, zero), tir_int_like(b, end, (int)chunk_of(x)->k));
 }
 
-/* Writes kv_indptr for all rows. Only the first wave of the workgroup whose `group` (i32) is 0 does
- * so. */
+/* Writes kv_indptr for all rows. Only the first wave of the workgroup with `group` (i32) 0
+ * writes. */
 static void write_indptr(struct indexer *x, struct tir_value group)
 {
     struct tir_builder *b = &x->b;

@@ -659,8 +659,9 @@ static void visit_latent_queries(struct mla_rope *k, struct tir_value block,
     tir_end_if(b, &apart, NULL);
 }
 
-/* Computes query heads. The first ARG_ROTATED_GROUPS workgroups rotate; the others copy or multiply
- * latents. `block` (i32) is the workgroup's number after the workgroups for tokens' latents. */
+/* Computes query heads. The first ARG_ROTATED_GROUPS workgroups rotate; the other workgroups copy
+ * or multiply latents. `block` (i32) is the workgroup's number after the workgroups for tokens'
+ * latents. */
 static void visit_heads(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;

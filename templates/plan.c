@@ -105,7 +105,7 @@ static struct tir_value plus(struct plan *p, struct tir_value a, int n)
     return tir_add(&p->b, a, constant(p, n));
 }
 
-/* Returns `a` in lanes where `there` (i1) is true, and 0 in the others. */
+/* Returns `a` in lanes where `there` (i1) is true, and 0 in other lanes. */
 static struct tir_value where(struct plan *p, struct tir_value there, struct tir_value a)
 {
     return tir_select(&p->b, there, a, constant(p, 0));

@@ -161,7 +161,7 @@ static struct tir_value own_wave(struct prefill *p)
 }
 
 /* Sets attention.at, the positions of the workgroup's queries, which are the columns of S^T. A wave
- * has tile->rows of them. */
+ * has tile->rows queries. */
 static void find_position(struct prefill *p)
 {
     struct tir_builder *b = &p->b;

@@ -373,7 +373,8 @@ static void visit_ahead(struct norm *k, const struct side *s, struct tir_value f
  * divide the parts. */
 struct copies {
     unsigned n; /* number of parts */
-    /* i32: LDS address of each part; the loaded parts, 0 after the weight's last element */
+    /* to: i32, LDS address of each part. part: the parts as loaded; elements after the weight's
+     * last one are 0 */
     struct tir_value to[MAX_PANELS], part[MAX_PANELS];
 };
 

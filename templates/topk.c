@@ -156,7 +156,8 @@ static void make_keys(struct topk *t, struct tir_view view, struct tir_value *sc
     for (unsigned j = 0; j < s->each; j++) {
         keys[j] = att_select_number_key(b, scores[j]);
         nans = tir_add(b, nans, tir_lane_count(b, tir_cmp_ne(b, scores[j], scores[j])));
-        /* The key is computed before the score's register is loaded again. */
+        /* Anchors the key, so that it is computed before the score's register receives the next
+         * load. */
         tir_anchor(b, keys[j]);
         scores[j] = load_scores(t, view, end, j);
         types[j] = s->lane;

@@ -190,8 +190,8 @@ struct att_attention {
     /* Index in tir_machine.mma of the instruction that computes the last 8 rows of O^T, if `rest`
      * is set. */
     int rest_product;
-    /* Type of the last 8 rows of O^T if a separate product computes them; kind 0: they are rows
-     * like the others. Needs ATT_CHECK_PREVIOUS. */
+    /* Type of the last 8 rows of O^T if a separate product computes these rows. Needs
+     * ATT_CHECK_PREVIOUS. Kind 0: one product computes all rows. */
     struct tir_type rest;
     /* Index of the first of eight rows of O^T that hold l, so that the loop does not carry l; 0:
      * O^T has no such rows. */

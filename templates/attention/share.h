@@ -40,9 +40,10 @@ struct att_share {
     void *family;
 };
 
-/** Counts this workgroup's part, and waits up to a limit for the others. Once all parts are
- * written, the workgroups that still wait share the sums of slices 0 to n - 1 (n: i32). The last
- * workgroup to arrive does not wait, so no workgroup needs another one to be running. */
+/** Counts this workgroup's part, and waits up to a limit for the parts of other workgroups. Once
+ * all parts are written, the workgroups that still wait share the sums of slices 0 to n - 1 (n:
+ * i32). The last workgroup to arrive does not wait, so the sum never depends on a workgroup that is
+ * not running. */
 void att_share_parts(const struct att_share *s, struct tir_value n);
 
 #endif

@@ -86,8 +86,8 @@ struct att_cache {
     /* size: bytes of an element of `dtype`; x: number of elements in 16 bytes; dim: number of
      * columns of a row. */
     int size, x, dim;
-    /* Index in a packed row of the element that is column 0 of this cache; 0: the row's first
-     * element, and for all other rows. */
+    /* For packed rows: index in the row of the element that is column 0 of this cache (see
+     * att_cache_rotated()); 0: the row's first element. Always 0 for other rows. */
     int column;
     int widest; /* most columns of a panel in att_cache_tiles() */
     /* Largest magnitude of a stored element, from which scales are computed. */

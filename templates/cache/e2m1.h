@@ -19,8 +19,8 @@ struct tir_value att_e2m1_add(struct tir_builder *b, struct tir_value code, stru
 struct tir_value att_e2m1_bytes(struct tir_builder *b, struct tir_value x);
 
 /** Returns the bytes of att_e2m1_bytes() (i8) for elements in two tiles of one shape, which is also
- * the shape of the result: `even` has the elements of even columns of each row, `odd` the
- * others. */
+ * the shape of the result: `even` has the elements of even columns of each row, `odd` the elements
+ * of odd columns. */
 struct tir_value att_e2m1_pairs(struct tir_builder *b, struct tir_value even, struct tir_value odd);
 
 /** Returns the elements of `bytes` (i8, rows x columns) times `scale` (f32, rows x 1) in `dtype`:

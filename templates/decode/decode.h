@@ -108,7 +108,7 @@ struct decode {
     void *arriving;                         /* the state that the functions of `arrivals` use */
 };
 
-/* decode.c */
+/* Functions of decode.c: the algorithm, its tiles and its LDS. */
 
 enum { DECODE_TILES = 9 };
 extern const struct att_tile decode_tiles[DECODE_TILES];
@@ -136,7 +136,7 @@ unsigned decode_lds_bytes(const struct att_variant *v, const struct tir_machine 
 bool decode_fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why);
 
-/* load.c */
+/* Functions of load.c: loads of K and V, and their layouts. */
 
 /** Returns a tile of c->width columns from its loads part[0] and part[1], the two parts of rows of
  * *c. If rows have one part, returns part[0]. */

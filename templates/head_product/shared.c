@@ -649,7 +649,8 @@ static void begin_tiles(struct up *p)
 
 /* ---- The workgroup ---- */
 
-/* Computes all tiles of the workgroup, and copies the tail of its tokens. */
+/* Computes all tiles of out of the workgroup, and copies the tails (elements without a product) of
+ * its tokens. */
 static void visit(struct up *p)
 {
     struct tir_builder *const b = &p->b;

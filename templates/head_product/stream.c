@@ -579,7 +579,7 @@ static void visit_panels(struct stream *p, struct tir_view out)
 /* ---- The workgroup ---- */
 
 /* Copies argument tail, TAIL elements of each token, to the head's rows of tail_out. Only the
- * workgroup that has the head's first rows of w does so. */
+ * workgroup with the head's first rows of w copies. */
 static void copy_tail(struct stream *p)
 {
     struct tir_builder *const b = &p->b;

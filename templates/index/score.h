@@ -88,7 +88,7 @@ struct att_index {
      * tir_layout_permute_rows() */
     uint8_t order[TIR_LAYOUT_MAX_BITS];
     struct tir_value lane_index,
-        token;     /* i32 of each lane: its index, and the index of its key in a group */
+        token; /* i32 of each lane: index of the lane, and index in the group of the lane's key */
     unsigned rows; /* number of rows of scores that the wave computes at once: entries of query[] */
     struct att_index_query query[ATT_INDEX_ROWS_MAX];
     /* i32 of each lane: byte offset of its part of a key from the group's first key, and of its

@@ -17,7 +17,7 @@ enum { ATT_NORM_PANELS = 16 };
 struct tir_value att_norm_over_rows(struct tir_builder *b, const struct tir_value *x, unsigned n,
                                     bool largest);
 
-/** Returns 1 / sqrt(sum * share + eps) of each row, `share`: 1 / number of elements of a row. eps
+/** Returns 1 / sqrt(sum * share + eps) of each row. `share`: 1 / number of elements of a row. eps
  * is an argument of the kernel. The result is finite even for a sum and an eps of 0, so that zeros
  * remain 0. */
 struct tir_value att_norm_inverse_root(struct tir_builder *b, struct tir_value sum,

@@ -63,7 +63,7 @@ struct tir_value att_value_head_row(struct tir_builder *b, const char *arg, stru
                                     struct tir_value head, int bytes);
 
 /** Returns an i1: true if `slot` (i32) is at least the argument first_slot, so that it is a slot of
- * the pool. A lower number marks padding of the batch. */
+ * the pool. A lower slot number marks a padding sequence of the batch. */
 struct tir_value att_is_slot(struct tir_builder *b, struct tir_value slot);
 
 #endif

@@ -312,7 +312,7 @@ static struct tir_value columns_from(struct mla *s, unsigned part)
 static unsigned early(const struct mla *s) { return mla_one_wave_moves(s) ? 32 : EARLY; }
 
 /* Reads the first EARLY columns of the latent for the block's first keys, as c^T. read_late() reads
- * the others. */
+ * the other columns. */
 static struct tir_value read_early(struct mla *s)
 {
     return read_columns(s, columns_from(s, 0), 0, early(s));
@@ -483,8 +483,8 @@ static void copy_run_rows(void *context)
         copy_run(s, mla_block_of(s), i, s->now.runs[i]);
 }
 
-/* Reads a part of c^T from LDS: for the block's first keys, the first columns (part 0) or the
- * others (part 1); for later keys, all columns. */
+/* Reads a part of c^T from LDS: for the block's first keys, the first columns (part 0) or the other
+ * columns (part 1); for later keys, all columns. */
 static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);
@@ -616,7 +616,8 @@ static void take_lds(struct mla *s)
         struct part *const p = &s->source.part[i];
         p->lds = mla_one_wave_map(s, d->keys, p->width);
         p->bytes = (att_lds_bytes(&p->lds, mla_kq_bytes(s)) + 15) & ~15u;
-        if (mla_one_wave_moves(s)) /* with the padding of the last row: Q takes several places */
+        /* the padding of the last row counts, since Q takes the places of several blocks */
+        if (mla_one_wave_moves(s))
             p->bytes = mla_tensor_rows_bytes(s, p, d->keys);
         p->buffer = tir_lds_buffer(&d->b, s->lds.blocks * p->bytes, 16);
     }

@@ -78,8 +78,8 @@ static struct tir_type loaded(const struct mla *s, const struct part *q)
 }
 
 /* Issues the loads of part q of all rows of Q. Sets x[] to the loaded tiles and returns their
- * number. Each load has its own addresses, so that the first one is issued before the others'
- * addresses are computed. */
+ * number. Each load has its own addresses, so that the first load is issued before the addresses of
+ * later loads are computed. */
 static unsigned load(struct mla *s, const struct part *q, struct tir_value *x)
 {
     struct tir_builder *const b = &s->d.b;

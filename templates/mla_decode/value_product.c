@@ -13,9 +13,9 @@
 #include "templates/mla_decode/mla_decode.h"
 #include "templates/workgroup/row_product.h"
 
-/* POLLS: most reads of the counter by a workgroup with items, 260 to 400 clocks each. SLEEP: its
- * sleep between two reads, in units of 64 clocks. IDLE_POLLS, IDLE_SLEEP: the same for workgroups
- * without items, which arrive first and wait longer. */
+/* POLLS: most reads of the counter by a workgroup with items, 260 to 400 clocks each. SLEEP: time
+ * between two reads, in units of 64 clocks. IDLE_POLLS, IDLE_SLEEP: the same for workgroups without
+ * items, which arrive first and wait longer. */
 enum { POLLS = 32, SLEEP = 1, IDLE_POLLS = 96, IDLE_SLEEP = 12 };
 
 bool mla_product_check(const struct att_variant *v, const struct tir_machine *m,

@@ -289,7 +289,7 @@ static void sum_weights(void *context)
 }
 
 /* Reads c^T of the wave's half of the latent from LDS. Part 0 reads the first EARLY columns, part 1
- * adds the others. */
+ * the other columns. */
 static void read_c(void *context, unsigned part)
 {
     struct mla *const s = mla_of(context);

@@ -48,7 +48,8 @@ void pipe_build(struct tir_builder *b, const struct pipe_plan *plan, void *conte
     b->phase = 0;
 }
 
-/* Returns what lower_pipeline needs to know of the plan's loop. */
+/* Returns the description of the plan's loop (stages, roles, prologue, drain) for
+ * lower_pipeline. */
 static struct tir_loop_plan loop_plan(const struct pipe_plan *plan)
 {
     const struct pipeline *const p = plan->of;

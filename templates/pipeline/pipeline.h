@@ -174,7 +174,7 @@ struct pipeline {
     /* Number of roles: 1, or 2 equal groups of waves that run one group of phases apart. */
     uint8_t roles;
     /* 1: a SIMD has one wave, whose own reads, copies and scalar work run under its matrix
-     * instructions; 0: a second wave hides them. */
+     * instructions. 0: a second wave's matrix instructions hide this work. */
     uint8_t hides_itself;
     /* Number of the prologue's first iterations with only the barriers of `rows`. Other iterations
      * of the prologue have a barrier after each group of phases. PIPE_ALL: all iterations. */
@@ -216,7 +216,7 @@ struct pipe_plan {
     uint8_t depth[PIPE_MAX_BUFFERS];
 };
 
-/* resolve.c */
+/* Functions of resolve.c: plans made from tables. */
 
 /** Sets rows[] to the rows of the table of `p`. A row pipe_part is replaced by the rows of its
  * shared list. Returns the number of rows, at most PIPE_MAX_ROWS. */
@@ -238,7 +238,7 @@ uint8_t pipe_stage(const struct pipe_plan *plan, unsigned stage);
  * boundary a barrier. */
 bool pipe_has_barriers(const struct pipe_plan *plan);
 
-/* check.c */
+/* Functions of check.c: the check of a plan. */
 
 /** Sets plan->depth. Returns true if values, branches and LDS accesses of the plan are in a safe
  * order; if not, the reason is in `why`. */
@@ -248,7 +248,7 @@ bool pipe_check(struct pipe_plan *plan, char why[PIPE_WHY]);
  * one group. */
 unsigned pipe_group(const struct pipeline *p, unsigned phase);
 
-/* build.c */
+/* Functions of build.c: ops and schedule of a plan's loop. */
 
 /** Appends the loop's body, every row of the plan in program order. Steps get `context`. The
  * builder has no stage afterwards. */
@@ -257,7 +257,7 @@ void pipe_build(struct tir_builder *b, const struct pipe_plan *plan, void *conte
 /** Returns the schedule of the plan's loop: the table's loop plan and its spread. */
 struct tir_schedule pipe_schedule(const struct pipe_plan *plan);
 
-/* draw.c */
+/* Functions of draw.c: drawings of tables. */
 
 /** Prints the table to `out` as a drawing of an iteration: a line for each phase, the older tiles
  * first. Rows with `needs` or `unless` are in parentheses. Lines begin with `prefix`. */

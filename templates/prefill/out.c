@@ -338,8 +338,8 @@ static void finish(struct prefill *p, const struct prefill_out_place *place, con
         att_view(b, prefill_head_base(p, ATT_HEADS(OUT), token, p->work.head, PREFILL_OUT_BYTES),
                  rows, att_stride32(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES),
                  p->v->head_dim_v * PREFILL_OUT_BYTES, 0);
-    /* Other kernels with a padded head_dim_v store without LDS: through LDS their modelled launches
-     * take 2 % longer. */
+    /* Kernels that do not fetch ahead and have a padded head_dim_v store O without LDS: through
+     * LDS, their modelled launches take 2 % longer. */
     if (p->staging.bytes &&
         (prefill_fetches_ahead(p) || prefill_dv(p) == (unsigned)p->v->head_dim_v))
         store_by_rows(p, out, o, place);

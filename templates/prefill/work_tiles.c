@@ -430,8 +430,8 @@ static bool takes_fewer_queries(const struct att_variant *v, const struct att_ti
            first.rows * first.waves > t->rows * t->waves;
 }
 
-/* True if row t of the tile table, with 32 keys, is a second kernel for launches of few keys.
- * PREFILL_TAIL_REST needs tiles of 64 keys, whose first iteration is long. */
+/* True if row t of the tile table is a second kernel for launches of few keys. The variant's first
+ * tile then has more keys than t, 64, and with PREFILL_TAIL_REST a long first iteration. */
 static bool is_for_few_keys(const struct att_variant *v, const struct att_tile *t,
                             const struct tir_machine *m)
 {
@@ -534,7 +534,7 @@ static void add_large_launches(struct att_second *second, const struct tir_machi
 /* Sets second->calls to the calls in which a query sees few keys, and second->tile to 0 (not yet
  * chosen). Returns false if the variant has no such calls. In these calls, the prologue and
  * epilogue of a work tile take long compared with its products. With workgroups that share a
- * compute unit, they take 0.57 to 0.9 times the cycles (modelled). */
+ * compute unit, such calls take 0.57 to 0.9 times the cycles (modelled). */
 static bool find_short_calls(const struct att_variant *v, const struct tir_machine *m,
                              struct att_second *second)
 {

@@ -130,7 +130,7 @@ struct rope_source {
     struct tir_value base; /* i64: address of the token's first head in `in` */
 };
 
-/* tile.c */
+/* Functions of tile.c: shapes, loads and stores of tiles of heads. */
 
 /** Returns the variant's rotary dim, the number of elements of a head that rotate; 0 if nothing
  * rotates. */
@@ -191,7 +191,7 @@ struct rope_tensor rope_open_tensor(struct rope *p, struct att_tensor t, int siz
 /** Returns the address (i64) of the first head of token p->token in tensor `t`. */
 struct tir_value rope_token_base(struct rope *p, const struct rope_tensor *t);
 
-/* vectors.c */
+/* Functions of vectors.c: biases and norm weights. */
 
 /** Copies the biases and the weights of a full norm to LDS, and sets p->keeps_vectors. Copies
  * nothing if the workgroup has one token or LDS has no room. of[]: the sources, indexed by enum
@@ -202,7 +202,7 @@ void rope_keep_vectors(struct rope *p, struct rope_source of[ROPE_SOURCES]);
 struct rope_parts rope_load_vectors(struct rope *p, const struct rope_source *s,
                                     const struct rope_vectors *t, struct tir_value row);
 
-/* norm.c */
+/* Functions of norm.c: norms of heads. */
 
 /** Issues the loads of the weights [head_dim], which all heads share, into s->weights. Does nothing
  * unless the norm is per head. */
@@ -218,7 +218,7 @@ struct tir_value rope_given_inverse_rms(struct rope *p, const struct rope_source
 void rope_normalise_all(struct rope *p, const struct rope_source *s, struct tir_value row,
                         struct tir_value inverse, struct rope_parts *x);
 
-/* rotate.c */
+/* Functions of rotate.c: angles and rotation. */
 
 /** Loads the position of token p->token, and sets p->cos and p->sin to the cosines and sines (f32)
  * of the position's angles. */
@@ -236,7 +236,7 @@ unsigned rope_angle_dtype(const struct rope *p);
 /** Rotates the pairs of a tile of heads (f32) in place by p->cos and p->sin. */
 void rope_rotate(struct rope *p, struct rope_parts *x);
 
-/* visit.c */
+/* Functions of visit.c: work on the heads of a token. */
 
 /** Issues the loads of the source's tile of heads from head `row` (i32 index) on into raw[], one
  * value for each span. */
@@ -261,14 +261,14 @@ void rope_load_slot(struct rope *p);
 void rope_visit_kv(struct rope *p, const struct rope_source *s, const struct tir_value *first,
                    bool value);
 
-/* pages.c */
+/* Functions of pages.c: caches with one scale for each page. */
 
 /** Stores k or v (`part`) of tokens `first` to `end` - 1 (i32), in pages whose scales are computed
  * here. Runs of tokens of a page are stored one after the other. Every wave must call it. */
 void rope_visit_pages(struct rope *p, struct rope_source *of, enum rope_part part,
                       struct tir_value first, struct tir_value end);
 
-/* runs.c */
+/* Functions of runs.c: v of several tokens at once. */
 
 /** True if v of several tokens can be stored together: if V's cache has the SHUFFLE layout, and a
  * lane has room for the tokens that share 16 bytes of it. */
@@ -278,7 +278,7 @@ bool rope_gathers_values(const struct rope *p);
 void rope_visit_values(struct rope *p, struct rope_source *s, struct tir_value first,
                        struct tir_value end);
 
-/* store.c */
+/* Functions of store.c: stores to the cache and to tensors. */
 
 /** Addresses of the token's slot in the cache of k or of v. */
 struct rope_slot {

@@ -60,7 +60,7 @@ static inline bool rope_decode_is_narrow(const struct decode *d)
     return d->kv.kv_dtype != d->kv.dtype;
 }
 
-/* lds.c */
+/* Functions of lds.c: places of new tokens in LDS. */
 
 /** Returns the distance in bytes of two rows of q in LDS. */
 int rope_decode_q_bytes(const struct decode *d);
@@ -92,7 +92,7 @@ struct rope_decode_place rope_decode_span(struct decode *d, const struct rope_sh
 void rope_decode_put(struct decode *d, const struct rope_shape *shape, struct tir_value row,
                      int size, int pad, const struct tir_value *raw);
 
-/* make.c */
+/* Functions of make.c: queries, keys and values of new tokens. */
 
 /** Returns the index in the sequence (i32) of new token `token` (index); below 0 if the sequence
  * has no such token. */

@@ -411,8 +411,9 @@ static unsigned row_vector_bits(const struct split_kv *d)
     return d->v->head_dim_v < 4 * (LEAST / SIDE_BY_SIDE) ? 1 : 2;
 }
 
-/* Returns the number of vectors of four floats that a lane loads at once. They fit in the registers
- * that the loop over keys needs anyway, since workgroups with more registers would start later. */
+/* Returns the number of vectors of four floats that a lane loads at once. The number is chosen so
+ * that no more registers are needed than for the loop over keys, since workgroups with more
+ * registers would start later. */
 static unsigned vectors_at_once(const struct split_kv *d)
 {
     enum { NARROW = 4 * (LEAST / SIDE_BY_SIDE) };

@@ -26,7 +26,7 @@ enum split_kv_part_way {
 };
 
 /** The sum of a result's parts. split_kv_part_sum() sets the members before `way`.
- * split_kv_part_sum_find() sets `way` and the others, which depend on it. */
+ * split_kv_part_sum_find() sets `way` and the members after it, which depend on `way`. */
 struct split_kv_part_sum {
     struct split_kv *d; /* the kernel */
     /* i32: index of the first part's entry of reduce_partial_map, and the number of parts. */

@@ -73,8 +73,8 @@ static void choose_sum(struct split_kv *d, struct parts *p)
     unsigned columns = 0;
     while (1u << columns < (rows_used ? rows_used : d->columns) && 1u << columns < d->columns)
         columns++;
-    /* most: at most half of a wave's lanes share a row. If all lanes shared one, a row's numbers
-     * would be equal in the whole wave, and too many for the scalar registers. */
+    /* most: log2 of the most lanes that share a row, half of a wave's. If all lanes shared one, a
+     * row's numbers would be equal in the whole wave, and too many for the scalar registers. */
     const unsigned most = d->m->lane_bits - 1;
     p->by_column = columns > waves;
     const unsigned row = p->by_column ? width - 2 : width - 2 - waves;
@@ -276,7 +276,7 @@ static struct tir_value ticket_of(struct split_kv *d)
 
 /* Counts this part in the ticket at address `ticket` (i64), and returns the number of parts (i32)
  * that were written before it. One wave counts after all waves have written, and passes the number
- * to the others through LDS. */
+ * to the other waves through LDS. */
 static struct tir_value count_parts(struct split_kv *d, const struct parts *p,
                                     struct tir_value ticket)
 {

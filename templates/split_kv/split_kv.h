@@ -118,7 +118,7 @@ struct split_kv {
         *found;
 };
 
-/* items.c */
+/* Functions of items.c: the items of a workgroup. */
 
 /** Loads the arguments that all items share, at the start of the kernel. `latent` is true if K and
  * V are one latent cache. */
@@ -130,7 +130,7 @@ void split_kv_find_items(struct split_kv *d, struct tir_value range[2]);
  * item from that index. */
 void split_kv_find_item(struct split_kv *d, struct tir_value index);
 
-/* rows.c */
+/* Functions of rows.c: rows of Q, rows of the cache, and the end of the loop over keys. */
 
 /** Returns a struct split_kv_cache for rows of `dim` elements, with only `width` and `overlap`
  * set. */
@@ -179,7 +179,7 @@ struct split_kv_state split_kv_end_keys(struct split_kv *d, struct tir_if *some,
                                         struct tir_loop *loop, struct tir_value inside[ATT_N_CARRY],
                                         struct tir_value carried[ATT_N_CARRY]);
 
-/* merge.c */
+/* Functions of merge.c: the merge of the waves' states. */
 
 /** Returns the bytes of LDS that split_kv_end_item() needs. */
 unsigned split_kv_merge_bytes(const struct split_kv *d);
@@ -187,7 +187,7 @@ unsigned split_kv_merge_bytes(const struct split_kv *d);
  * it. */
 void split_kv_end_item(struct split_kv *d, struct split_kv_state *s);
 
-/* write.c */
+/* Functions of write.c: writes of results and partials. */
 
 /** A tensor [row, head, ...] that begins with the item's first token. */
 struct split_kv_tensor {
@@ -248,7 +248,7 @@ struct split_kv_places split_kv_find_result(struct split_kv *d);
 /** Writes the item's result or partial: each wave writes its part of O, and wave 0 the LSE. */
 void split_kv_write_state(struct split_kv *d, const struct split_kv_state *s);
 
-/* parts.c */
+/* Functions of parts.c: partials that the last workgroup of a sequence adds up. */
 
 /** Returns an i1: true if the item has only a part of its sequence's keys, so that it writes a
  * partial, and has rows. */
@@ -262,7 +262,7 @@ void split_kv_join_parts(struct split_kv *d);
  * one_launch. */
 struct tir_value split_kv_prefetch_parts(struct split_kv *d);
 
-/* share.c */
+/* Functions of share.c: partials that several workgroups add up together. */
 
 /** Loads d->part_ends and sets d->ticket. part_ends are undefined if the item is not a part. The
  * caller anchors part_ends after its own first loads. */

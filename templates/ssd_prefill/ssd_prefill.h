@@ -17,7 +17,8 @@ enum ssd_number {
     SSD_SUMS,    /* G log2(e), the exponent x for which 2^x is exp(G) */
     SSD_WEIGHTS, /* w: the token's time step, or 1 without time steps; 0 after the last token */
     SSD_GROWN,   /* exp(G), the decay from the chunk's start to the token */
-    SSD_LEFT,    /* exp(G[63] - G) w, the weight of the token in the state after the chunk */
+    /* exp(G[63] - G) times the time step w: the weight of the token in the state after the chunk */
+    SSD_LEFT,
     SSD_NUMBERS
 };
 

@@ -114,7 +114,7 @@ extern const struct pipe_row mla_rows_product[];
 extern const struct pipe_row mla_rows_one_wave[], mla_rows_transpose[];
 
 /* Steps of waves that have columns of their own, in block.c: read panels of K from LDS (part 0: the
- * first ones, part 1: the others), and compute S^T. */
+ * first panels, part 1: all other panels), and compute S^T. */
 extern const struct pipe_op mla_read_k, mla_read_k_in_halves, mla_product_qk;
 
 /* Steps of one wave per SIMD, in one_wave.c: load page numbers, and copy a block to LDS. */
@@ -199,7 +199,7 @@ extern const struct pipe_op mla_lines_copy_entries;
 /* Copy half of a block's cache lines to LDS: copy_first copies half 0, copy_last half 1
  * (mla_row_pairs_copy()). */
 extern const struct pipe_op mla_lines_copy_first, mla_lines_copy_last;
-/* Reads c^T: part 0 the first columns, part 1 the others. */
+/* Reads c^T from LDS. Part 0 reads the latent's first columns, part 1 the other columns. */
 extern const struct pipe_op mla_lines_read_c;
 /* Store P to LDS, read P of both waves, and sum the wave's P. */
 extern const struct pipe_op mla_lines_store_p, mla_lines_read_p, mla_lines_sum;

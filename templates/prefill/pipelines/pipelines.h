@@ -36,7 +36,8 @@ extern const char *const prefill_features[];
 /** The bit of feature PREFILL_HAS_<name> in pipe_row.needs and pipe_row.unless. */
 #define HAS(name) (1u << PREFILL_HAS_##name)
 
-/* Steps, in keys.c. Steps on K have part 0 for the first panel and part 1 for the others. */
+/* Steps of prefill's pipelines. Steps on K have two parts: part 0 for the first panel of K, part 1
+ * for all other panels. */
 /* Find the byte offset of a page-table entry, for K and for V. */
 extern const struct pipe_op prefill_find_k_entry, prefill_find_v_entry;
 /* Load the page numbers of a tile of K, and of V. */
