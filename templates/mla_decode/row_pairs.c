@@ -31,7 +31,7 @@
 enum {
     LINE = 128,
     HALF = MLA_ROW_PAIR_COLUMNS,
-    /* Cache lines of a row's latent. */
+    /* Number of cache lines of a row's latent. */
     LINES = LATENT / LINE
 };
 

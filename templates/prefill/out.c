@@ -399,8 +399,8 @@ void prefill_finish(struct prefill *p, const struct prefill_out_place *place)
         s.o = only_with_keys(p, s.o);
     if (prefill_has_halves(p))
         s.o = order_halves(p, s.o);
-    /* Other waves may still read V from O's place, and copies of K past the end may be in
-     * flight. */
+    /* Waits, since other waves may still read V from O's place in LDS, and copies of K after the
+     * last key may be in flight. */
     if (p->staging.home == PREFILL_KV_ROOM && !p->v->paged)
         prefill_await_keys(p);
     else if (p->staging.home == PREFILL_KV_ROOM ||

@@ -72,8 +72,8 @@ bool prefill_reads_before_check(const struct prefill *p)
 }
 
 /* Returns the number of eighths of a tile's exponentials that are computed beside the first product
- * of the next iteration; 0: none. If the rescale check of weights also is there, the number is
- * half. */
+ * of the next iteration; 0: none. If the rescale check of weights is also placed beside that
+ * product, the result is half of the usual number. */
 uint8_t prefill_late_eighths(const struct prefill *p)
 {
     enum { HALF = 4 };

@@ -416,7 +416,7 @@ bool prefill_reads_before_check(const struct prefill *p);
 
 /* Functions of work_tiles.c: the work tiles of a workgroup, and further kernels. */
 
-/** True if each of the last work tiles of a launch is divided between two workgroupsif there are
+/** True if each of the last work tiles of a launch is divided between two workgroups if there are
  * enough workgroups. Waves without queries then only copy K and V: prefill_is_spare(). */
 bool prefill_splits_last_tiles(const struct prefill *p);
 /** Returns an i1: true in the second half of the waves if the work tile has at most half of its

@@ -105,8 +105,8 @@ struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsi
     return tir_transpose(b, tir_tile_lds_load_first(b, byte, t, &map, first_columns(p)));
 }
 
-/* Number of columns of V that are read for PREFILL_TAIL_REST: the columns of its rows, and as many
- * of padding. */
+/* Number of columns of V that are read for PREFILL_TAIL_REST: the columns for the 8 rows of O^T,
+ * and as many columns of padding. */
 enum { REST_READ = 2 * PREFILL_REST_ROWS };
 
 /* Returns the layout in registers of P as right operand of V^T P^T, queries x keys. */

@@ -47,7 +47,7 @@ static const struct pipe_row rows[] = {
     {0}};
 
 /* Reads are in groups of 16 products, since the first LDS access after a product waits. A group is
- * read while the products of the one before run. */
+ * read from LDS while the products of the previous group run. */
 const struct pipeline mla_one_wave_tensor = {
     .name = "one_wave_tensor",
     .when = "mla_decode: 65 columns or more where the tensor data mover copies blocks",
