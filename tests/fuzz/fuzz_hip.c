@@ -60,7 +60,7 @@ int hipGraphRetainUserObject(hipGraph_t graph, hipUserObject_t object, unsigned 
                              unsigned flags);
 int hipGraphReleaseUserObject(hipGraph_t graph, hipUserObject_t object, unsigned count);
 
-static void *code; /* of a module */
+static void *code; /* code object that the calls load as a module */
 static _Alignas(64) char scratch[8][SCRATCH];
 
 static unsigned byte(struct input *in)

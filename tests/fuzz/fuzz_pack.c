@@ -16,7 +16,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-/* ---- A GPU whose HIP functions always succeed ---- */
+/* The functions from here on stand for a HIP library with one GPU, whose functions always
+ * succeed. */
 
 static int get_device(int *ordinal)
 {

@@ -28,7 +28,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
 struct comparison {
     struct reference_state state;
-    const uint32_t *words; /* the program, */
+    const uint32_t *words; /* words of the program that both implementations run */
     size_t next;           /* index of the instruction that runs next */
     const uint8_t *header;
 };

@@ -9,7 +9,7 @@ enum encoding { SOP1, SOP2, SOPC, VOP1, VOP2, VOPC, VOP3 };
 
 enum flags {
     NONZERO = 1 << 0, /* SCC is 1 if the result is not 0 */
-    TO_SCC = 1 << 1,  /* SCC is the flag */
+    TO_SCC = 1 << 1,  /* SCC becomes the operation's flag */
     REAL = 1 << 2,    /* operands are f32: |x|, -x and the mode of denormals apply */
     CARRIES = 1 << 3, /* each lane's flag is written to VCC, or to the SGPRs that VOP3 names */
     MASKED = 1 << 4,  /* each lane's flag is read from VCC, or from source 2 */
@@ -264,7 +264,7 @@ struct operation {
     {enc, code, #name, d, {s0, s1, s2}, flags, do_##name},
 static const struct operation operations[] = {OPERATIONS(ROW)};
 
-/* -- microcode formats ------------------------------------------------------------------------- */
+/* The functions from here on decode the microcode formats. */
 
 /* The fields of an instruction. Sources are as encoded in nine bits. */
 struct decoded {
@@ -428,7 +428,7 @@ const char *reference_name(const uint32_t *words)
     return decode(&x, words) ? x.op->name : "unknown";
 }
 
-/* -- execution --------------------------------------------------------------------------------- */
+/* The functions from here on execute instructions. */
 
 static uint64_t pair(const struct reference_state *s, unsigned reg)
 {

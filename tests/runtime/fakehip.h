@@ -28,11 +28,13 @@ struct fakehip {
     atomic_int loads;   /* number of modules loaded so far */
     atomic_int strays;  /* copies from the device, and waits, on a stream other than FAKE_STREAM */
     atomic_int current; /* ordinal of the current GPU */
-    atomic_long launches;            /* number of launches */
-    unsigned grid[3], block[3], lds; /* of the last launch: workgroups, work items, bytes */
-    void *stream;                    /* of the last launch */
-    void *function;                  /* of the last launch */
-    size_t kernarg_size;             /* bytes of kernargs in the last launch */
+    atomic_long launches; /* number of launches */
+    /* Sizes of the last launch: workgroups by dimension, work items of a workgroup by dimension,
+     * and bytes of LDS. */
+    unsigned grid[3], block[3], lds;
+    void *stream;        /* stream of the last launch */
+    void *function;      /* kernel of the last launch */
+    size_t kernarg_size; /* bytes of kernargs in the last launch */
     uint8_t kernargs[1024];
     char failed[64]; /* name of the call that failed on demand */
 };

@@ -80,8 +80,6 @@ static void lane_gather_reads_the_given_lane(void **state)
     }
 }
 
-/* The functions from here on test accesses to memory. */
-
 /* The functions from here on test counts and sums over lanes. */
 
 static void check_lanes(const char *target)
@@ -125,6 +123,8 @@ static void lanes_count_and_sum_lower_lanes(void **state)
     check_lanes("gfx942");
     check_lanes("gfx950");
 }
+
+/* The functions from here on test accesses to memory. */
 
 /* Builds a histogram of 5 bins over lanes with bit 0 set. Then each lane stores to its own element
  * and reads another's. */

@@ -90,7 +90,7 @@ static void all_elements_fail_together(void **state)
     assert_true(row.largest < row.largest_bound);
 }
 
-/* -- the formulas ------------------------------------------------------------------------------ */
+/* The functions from here on test the formulas of the bounds. */
 
 /* A row in which every sum of the reference matters, and a kernel's result for it. */
 struct setting {

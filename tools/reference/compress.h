@@ -20,8 +20,8 @@ struct ref_compress {
     const double *x, *scores;
     /* [window]: 0 for tokens that do not exist, as before a prompt's begin. */
     const uint8_t *there;
-    const double *weight; /* [dim], of the RMS norm; NULL: no norm */
-    /* Added to the mean square before its root. */
+    const double *weight; /* [dim]: weight of the RMS norm; NULL: no norm */
+    /* Number that the norm adds to the mean square before it takes the root. */
     double eps;
     const double *cos_sin; /* [rotary_dim]: cosines, then sines; NULL: nothing rotates */
     /* First element that rotates, and the number of elements that rotate. */

@@ -20,11 +20,11 @@ void ref_hadamard(double *y, double *error);
 
 /* A head of the indexer's queries or a key, before its norm and rotation. */
 struct ref_index_rope {
-    const double *x; /* [128] */
+    const double *x; /* [128]: elements of the head or key */
     /* [128]: weight and bias of a norm. weight NULL: no norm; bias NULL: RMS norm; both:
      * LayerNorm. */
     const double *weight, *bias;
-    /* Added to the mean square or the variance before its root. */
+    /* Number that the norm adds to the mean square or the variance before it takes the root. */
     double eps;
     const double *cos_sin; /* [64]: cosines, then sines */
     /* True: neighbouring elements rotate as a pair; false: element i of both halves does. */

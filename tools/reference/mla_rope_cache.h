@@ -9,15 +9,16 @@
 
 /* A head of q_out, or a row of the cache. */
 struct ref_mla_row {
-    int latent, rotary; /* elements of each part; rotary may be 0 */
+    int latent, rotary; /* elements of the latent and of the rotated part; rotary may be 0 */
     enum ref_pairs pairs;
     bool norm; /* true: the latent part is normalised (RMS) */
-    /* Added to the mean square before its root. */
+    /* Number that the norm adds to the mean square before it takes the root. */
     double eps;
     const double *c;      /* [latent]: the part without rotation; NULL: it is not computed */
-    const double *weight; /* [latent], with norm */
+    const double *weight; /* [latent]: weight of the norm; not read without norm */
     const double *pe;     /* [rotary]: elements that rotate */
-    const double *cos;    /* [rotary / 2], of the token's position */
+    /* [rotary / 2] each: cosines and sines of the angles at the token's position */
+    const double *cos;
     const double *sin;
 };
 

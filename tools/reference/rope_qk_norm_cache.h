@@ -22,10 +22,11 @@ struct ref_rope {
     bool given; /* mean_square is an input; false: it is computed from the head */
     /* Mean square of the row, and the number that the norm adds to it. */
     double mean_square, eps;
-    const double *x;      /* [dim] */
-    const double *bias;   /* [dim], NULL: none */
-    const double *weight; /* [dim], with norm */
-    const double *cos;    /* [rotary_dim / 2], of the token's position */
+    const double *x;      /* [dim]: elements of the head */
+    const double *bias;   /* [dim]: added to x; NULL: no bias */
+    const double *weight; /* [dim]: weight w of the norm; not read without norm */
+    /* [rotary_dim / 2] each: cosines and sines of the angles at the token's position */
+    const double *cos;
     const double *sin;
 };
 

@@ -8,7 +8,8 @@
 /* A score and its position. */
 struct entry {
     float score;
-    /* The order among equal scores, lowest first. */
+    /* Position of the score in the input, and its rank among equal scores: the lowest is taken
+     * first. */
     int32_t position, rank;
 };
 

@@ -75,7 +75,7 @@ static void print_help(void)
          "something.");
 }
 
-/* -- the command line -------------------------------------------------------------------------- */
+/* The functions from here on read the command line. */
 
 /* Parses "X", "X,Y" or "X,Y,Z", each at least 1, to size[]. False if the text is none of these. */
 static bool read_size(const char *text, unsigned size[3])
@@ -171,7 +171,7 @@ static int read_words(struct run *r, int argc, char **argv)
     return 0;
 }
 
-/* -- the code object --------------------------------------------------------------------------- */
+/* The functions from here on read the code object. */
 
 /* Reads the metadata of the code object for `target`. On failure false, with a sentence in
  * `why`. */
@@ -264,7 +264,7 @@ static bool check_args(const struct run *r, const struct kernel_metadata *kernel
     return false;
 }
 
-/* -- the launch -------------------------------------------------------------------------------- */
+/* The functions from here on launch the kernel. */
 
 /* Prints an error of a HIP call, which `what` describes. True if there is none. */
 static bool call(hipError_t error, const char *what)

@@ -400,7 +400,7 @@ static void exec_store(struct wave *w, const struct inst *in)
     buffer_issue(w, in);
 }
 
-/* -- table ------------------------------------------------------------------------------------- */
+/* The table of the instructions' rows follows. */
 
 #define ROW(prefix, n, run, d, data, f, a) \
     {.name = prefix n,                     \

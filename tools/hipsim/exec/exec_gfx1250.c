@@ -280,7 +280,7 @@ static void exec_dual(struct wave *w, const struct inst *in)
     exchange(w, &x->dst, &kept);
 }
 
-/* -- rows -------------------------------------------------------------------------------------- */
+/* The table of the instructions' rows follows. */
 
 #define OWN .targets = GFX1250
 #define CONTROL(op, fn, how, flag) \

@@ -287,7 +287,7 @@ static void exec_wmma(struct wave *w, const struct inst *in)
     finish(w, in, s, &a, &b, sum);
 }
 
-/* -- rows -------------------------------------------------------------------------------------- */
+/* The table of the instructions' rows follows, with their shapes. */
 
 /* Shapes without scales, and with `block` elements per scale. */
 #define SHAPE(m, k, a, b, c, d) &(const struct wmma){m, k, a, b, c, d, 0, false, 0, false}

@@ -9,13 +9,14 @@
 
 /* The elements of one k in the lanes of a block, and where their decoded values go. */
 struct run {
-    const uint32_t *from; /* dwords of the lanes that hold the element, or its low bits */
-    /* the dwords after those if the element crosses a dword's end; otherwise NULL */
+    /* Dwords of the lanes that hold the element, or its low bits if it is in two dwords. */
+    const uint32_t *from;
+    /* dwords of the lanes that hold the element's high bits; NULL: it is in one dword */
     const uint32_t *from_high;
     /* Number of the element's first bit in its dword. */
     unsigned shift;
     float *value;
-    uint32_t *ea; /* exponents: ea for A, eb for B; the other is NULL */
+    uint32_t *ea; /* exponents of the decoded values: ea for A, eb for B; the other is NULL */
     int8_t *eb;
 };
 

@@ -31,7 +31,8 @@
         }                                                   \
     } while (0)
 
-/* Returns v, whose bits are not negative, shifted left by `by` bits, 0 to 31. */
+/* Returns the elements of v, which are not negative, each shifted left by its element of `by`, 0 to
+ * 31. */
 static inline vec_i vec_shl_each(vec_i v, vec_i by)
 {
 #if defined(__AVX512F__)
@@ -199,7 +200,8 @@ struct factors {
     _Alignas(64) uint32_t a[PAIRS][LINE], b[PAIRS][LINE];
 };
 
-/* Returns the numbers of codes, in units of the last bit that an element of field `least` has. */
+/* Returns the values of codes as integers, in units of the last bit of an element whose exponent
+ * field is `least`. */
 static inline __attribute__((always_inline)) vec_i numbers_of(unsigned exponent_bits,
                                                               unsigned mantissa_bits, vec_u code,
                                                               vec_i least)
@@ -214,7 +216,7 @@ static inline __attribute__((always_inline)) vec_i numbers_of(unsigned exponent_
 }
 
 /* Converts the codes of a step to factors: out[n] has the numbers of lines 2 n and 2 n + 1. least[]
- * has the unit of each row or column, see numbers_of(). */
+ * has the exponent field of each row or column whose last bit is the unit of its numbers. */
 static inline __attribute__((always_inline)) void make_factors(unsigned exponent_bits,
                                                                unsigned mantissa_bits,
                                                                const uint32_t (*line)[LINE],

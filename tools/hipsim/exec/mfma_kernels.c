@@ -150,8 +150,8 @@ static inline __attribute__((always_inline)) void load_columns(struct columns *c
             c->b[n][p] = load_f(b + n * LINE + p * PART_COLS);
 }
 
-/* Sums of the aligned products in 16 columns of a row, and the exponents to which they are aligned,
- * in the form of in_place(). */
+/* Sums of the aligned products in 16 columns of a row. e has the exponents to which they are
+ * aligned, in the bits of binary32's exponent field. */
 struct sums {
     vec_i sum[PARTS], e[PARTS];
 };
@@ -653,7 +653,8 @@ static void run_small(const struct mfma_job *job, const struct operands *o, unsi
     }
 }
 
-/* Computes the steps of a two-stage format in fixed point, and in general what that leaves. */
+/* Computes the steps of a two-stage format: in fixed point where that is exact, otherwise by
+ * run_step(). */
 static __attribute__((noinline)) void run_two_stage(const struct mfma_job *job, unsigned block)
 {
     const struct mfma_shape *s = &job->shape;

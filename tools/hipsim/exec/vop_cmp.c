@@ -68,21 +68,21 @@ static inline uint32_t class_bit(bool negative, bool nan, bool quiet, bool inf, 
     return 1u << bit;
 }
 
-/* Returns the class bit of an f16; see class_bit(). */
+/* Returns the bit for the class of an f16, as class_bit() does. */
 static inline uint32_t class_f16(uint32_t u)
 {
     uint32_t m = u & 0x7fff;
     return class_bit(u >> 15 & 1, m > 0x7c00, m >> 9 & 1, m == 0x7c00, m == 0, m < 0x400);
 }
 
-/* Returns the class bit of an f32. */
+/* Returns the bit for the class of an f32, as class_bit() does. */
 static inline uint32_t class_f32(uint32_t u)
 {
     uint32_t m = u & 0x7fffffff;
     return class_bit(u >> 31, m > 0x7f800000, m >> 22 & 1, m == 0x7f800000, m == 0, m < 0x800000);
 }
 
-/* Returns the class bit of an f64. */
+/* Returns the bit for the class of an f64, as class_bit() does. */
 static inline uint32_t class_f64(uint64_t u)
 {
     uint64_t m = u & INT64_MAX, inf = UINT64_C(0x7ff0000000000000);

@@ -51,7 +51,8 @@ static inline uint32_t rounded_u8(double a)
     return (uint32_t)(int32_t)((c + 0x1.8p52) - 0x1.8p52);
 }
 
-/* Convert [-1, 1] to signed, and [0, 1] to unsigned 16-bit numbers, rounded to nearest even. */
+/* Converts a number from -1 to 1 to a signed 16-bit integer, 32767 for 1, rounded to nearest even.
+ * Other numbers are clamped first. */
 static inline uint32_t to_snorm(double a)
 {
     double c = a == a ? a : 0.0;

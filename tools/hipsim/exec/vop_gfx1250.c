@@ -364,7 +364,7 @@ TRANS_BF16(sin, sin_turns(a))
 TRANS_BF16(cos, cos_turns(a))
 TRANS_BF16(tanh, tanh_of(a))
 
-/* -- rows -------------------------------------------------------------------------------------- */
+/* The table of the operations' rows follows. */
 
 #define ROW(op, fl, t, ...)               \
     {.name = "v_" #op,                    \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hip_clock.h explains the formulas. */
+/* Computes the modelled time of copies and untimed launches by the formulas of hip_clock.h. */
 #include "hip_clock.h"
 
 #define LAUNCH_MICROSECONDS 5.0

@@ -215,7 +215,8 @@ int hip_refuse(const char *name, bool say)
 
 HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size)
 {
-    /* for texts without `fail`; with it calls are counted anew, also to the same number */
+    /* Value of fail_call if the text does not set `fail`. If it does, calls are counted from 0
+     * again, even if the number is the same as before. */
     const uint64_t not_named = UINT64_MAX;
     char unused[400];
 

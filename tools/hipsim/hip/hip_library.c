@@ -241,7 +241,8 @@ static hipError_t list(struct ihipLibrary_t *library, const char *name, hipKerne
     return error;
 }
 
-/* Stores the handles of kernels of the library, see list(). */
+/* Stores the handles of at most `count` kernels of the library, or with `name` only of the kernel
+ * with that name. */
 static hipError_t get_kernels(hipLibrary_t handle, const char *name, hipKernel_t *kernels,
                               unsigned count)
 {

@@ -415,7 +415,8 @@ static bool is_ready(const struct operation *op)
     return true;
 }
 
-/* Decides which ready operations may run next. Each later value is tried if none qualifies. */
+/* Rules for the operation that runs next, among the ready ones. They are tried in this order until
+ * one allows an operation. */
 enum choice {
     /* at a query by the host: operations that it needs, or any if the seed selects that */
     CHOOSE_QUERIED,

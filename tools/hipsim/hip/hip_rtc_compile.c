@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Runs the compiler of hiprtc: Clang, on files in a temporary directory. Debian's headers and
- * device libraries lack the simulated targets. The script therefore makes the file with the number
- * of the instruction set, and the prelude has a function that Clang 22 does not link.
- */
+/* Runs the compiler of hiprtc: Clang, on files in a temporary directory. Debian's headers and
+ * device libraries lack the simulated targets. The script therefore makes the file
+ * oclc_isa_version_*.bc, which has the number of the instruction set. The prelude has a function
+ * that Clang 22 does not link. */
 #include "hip_rtc.h"
 
 #include <errno.h>

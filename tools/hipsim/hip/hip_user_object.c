@@ -18,9 +18,11 @@ struct hipUserObject {
     uint64_t count; /* references of the program and of graphs; needs the lock `counts` */
 };
 
-/* References of a graph to a user object: their number. */
+/* An entry of a graph's list of user objects: the object, and the number of the graph's references
+ * to it. */
 struct hip_user_reference {
-    struct hipUserObject *object; /* object, which is counted and referenced */
+    /* the user object, to which the entry has a reference of its own */
+    struct hipUserObject *object;
     uint64_t count;
     struct hip_user_reference *next;
 };

@@ -49,7 +49,7 @@ HIP_EXPORT hipError_t hipStreamWriteValue64(hipStream_t stream, void *dst, uint6
     return HIP_CALL(hipStreamWriteValue64, write_value(stream, dst, value, 8));
 }
 
-/* True if the condition holds now. */
+/* True if the value in memory now fulfils the condition of *v. */
 static bool is_there(const struct hip_value *v)
 {
     const uint64_t value = v->value & v->mask;

@@ -438,7 +438,7 @@ HIP_EXPORT hipError_t hipMemUnmap(void *pointer, size_t size)
 
 /* The functions from here on set and give the access rights of mappings. */
 
-/* Sets the access to a range. Every device may do what one may. */
+/* Sets the access rights to a range. A right of one device is a right of all devices. */
 static hipError_t set_access(void *pointer, size_t size, const hipMemAccessDesc *list, size_t count)
 {
     unsigned flags = 0;

@@ -32,7 +32,7 @@ static uint32_t *numbers(unsigned n)
     return device_alloc(n * sizeof(uint32_t), init);
 }
 
-/* -- products ---------------------------------------------------------------------------------- */
+/* The functions from here on test products. */
 
 /* A product in the layout of the RDNA4 ISA manual, 7.12.2. Lane, register and position of B[k][n]:
  *     16 bits:  { k[2], n[3:0] }   { k[3], k[1] }   k[0]
@@ -289,7 +289,7 @@ static void loads_of_a_half_keep_or_clear_the_other(void **state)
     hipsim_mem_free(data);
 }
 
-/* -- pairs ------------------------------------------------------------------------------------- */
+/* The functions from here on test pairs of instructions in one. */
 
 /* V_DUAL_AND_B32 has the opcode that V_DUAL_BITOP2_B32 has on gfx1250 (RDNA4 ISA, 7.8). */
 static void pairs_have_and(void **state)
@@ -303,7 +303,7 @@ static void pairs_have_and(void **state)
     assert_int_equal(p.v[4][31], 0x12005600);
 }
 
-/* -- buffers ----------------------------------------------------------------------------------- */
+/* The functions from here on test buffers. */
 
 /* Sets a resource (RDNA4 ISA, table 57). */
 static void set_resource(struct program *p, const void *base, uint32_t stride, uint32_t records,
@@ -341,7 +341,7 @@ static void buffers_end_as_the_select_says(void **state)
     hipsim_mem_free(data);
 }
 
-/* -- missing instructions ---------------------------------------------------------------------- */
+/* The functions from here on test that missing instructions are refused. */
 
 /* A workgroup of one wave has no barrier. S_BARRIER_SIGNAL_ISFIRST then clears SCC (RDNA4 ISA), and
  * changes nothing on gfx1250 (CDNA5 ISA). */

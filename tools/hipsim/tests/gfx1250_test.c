@@ -17,7 +17,7 @@ static struct program wave32(void)
     return p;
 }
 
-/* -- lanes and masks --------------------------------------------------------------------------- */
+/* The functions from here on test lanes and masks. */
 
 static void masks_have_32_lanes(void **state)
 {
@@ -98,7 +98,7 @@ static void dpp_reaches_inactive_lanes(void **state)
     }
 }
 
-/* -- registers --------------------------------------------------------------------------------- */
+/* The functions from here on test registers. */
 
 static void moves_of_16_bits_keep_the_other_half(void **state)
 {
@@ -162,7 +162,7 @@ static void registers_end_at_the_allocation(void **state)
     assert_int_equal(p.fault.kind, FAULT_REGISTER);
 }
 
-/* -- counters and barriers --------------------------------------------------------------------- */
+/* The functions from here on test counters and barriers. */
 
 static void each_counter_is_waited_for_alone(void **state)
 {
@@ -474,7 +474,7 @@ static void workgroups_of_a_cluster_wait_for_each_other(void **state)
     hipsim_mem_free(memory);
 }
 
-/* -- matrices ---------------------------------------------------------------------------------- */
+/* The functions from here on test products of matrices. */
 
 static uint32_t next_random(uint32_t *state)
 {
@@ -689,7 +689,7 @@ static void conversions_choose_a_scale(void **state)
     }
 }
 
-/* -- loads that transpose, copies to LDS ------------------------------------------------------- */
+/* The functions from here on test loads that transpose, and copies to LDS. */
 
 /* A tile of 16 x 16 halves in LDS, row k, column m: lanes get columns (CDNA5 ISA, 10.9.2). */
 static void loads_transpose(void **state)

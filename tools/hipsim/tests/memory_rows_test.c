@@ -208,7 +208,7 @@ static void every_store(void **state)
     }
 }
 
-/* -- atomics --------------------------------------------------------------------------------- */
+/* The functions from here on test atomics. */
 
 enum op { SWAP, ADD, SUB, SMIN, UMIN, SMAX, UMAX, AND, OR, XOR, INC, DEC, CMPSWAP, RSUB, MSKOR };
 

@@ -59,7 +59,7 @@ static struct spec parse(const char *name)
     return s;
 }
 
-/* -- formats, implemented independently, bit by bit -------------------------------------------- */
+/* The functions from here on convert formats, bit by bit and independently of the simulator. */
 
 static double power(int e) { return ldexp(1, e); }
 
@@ -135,7 +135,7 @@ static double value(const char *f, uint64_t code, enum gfx_target target)
     return minifloat((unsigned)code, 2, 1, 1);
 }
 
-/* -- layouts ----------------------------------------------------------------------------------- */
+/* The functions from here on place elements in registers and lanes. */
 
 /* Finds element and lane of A[i][k] or B[k][j] of a block. For a sparse A, k counts stored
  * elements. */
@@ -191,7 +191,7 @@ static void put(struct program *p, unsigned reg, unsigned bits, unsigned element
     }
 }
 
-/* -- one instruction --------------------------------------------------------------------------- */
+/* The functions from here on run one instruction. */
 
 static unsigned registers(unsigned elements, unsigned bits) { return (elements * bits + 31) / 32; }
 
@@ -353,7 +353,7 @@ static void every_shape_is_a_matrix_product(void **state)
     assert_true(checked > 100);
 }
 
-/* -- bits -------------------------------------------------------------------------------------- */
+/* The functions from here on compare the kernels' results bit by bit. */
 
 struct rows {
     uint32_t a[8][64], b[8][64], c[32][64], d[32][64];

@@ -477,7 +477,7 @@ static void code_of_earlier_launches_is_cached(void **state)
     assert_in_range(longer.stall[HIPSIM_STALL_FETCH], 2000, 20000);
 }
 
-/* -- gfx1250, against microbenchmarks of an MI455X ------------------------------------------- */
+/* The functions from here on compare gfx1250 with microbenchmarks of an MI455X. */
 
 #define WMMA(d) "v_wmma_f32_16x16x32_bf16 v[" d "], v[0:7], v[8:15], v[" d "]\n"
 #define WMMAS WMMA("16:23") WMMA("24:31") WMMA("32:39") WMMA("40:47")

@@ -299,7 +299,7 @@ static void multiplied(void **state)
     CHECK_CASES(GFX942, 0, scaled);
 }
 
-/* -- conversions with a scale ------------------------------------------------------------------ */
+/* The functions from here on test conversions with a scale. */
 
 #define SCALE_4 0x40800000
 
@@ -392,7 +392,7 @@ static void six_bits_by_every_type(void **state)
     }
 }
 
-/* -- compares ---------------------------------------------------------------------------------- */
+/* The functions from here on test compares. */
 
 enum { LESS = 1, EQUAL = 2, GREATER = 4, UNORDERED = 8 };
 

@@ -421,7 +421,7 @@ static void definedness_arrives_with_the_data(void **state)
     }
 }
 
-/* -- loads to LDS: lane l's dword goes to M0 + 4 * l ----------------------------------------- */
+/* The functions from here on test loads to LDS: lane l's dword goes to M0 + 4 * l. */
 
 #define TO_LDS "s_mov_b32 m0, 0\ns_nop 0\nbuffer_load_dword v0, s[4:7], 0 offen lds\n"
 

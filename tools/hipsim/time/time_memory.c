@@ -10,7 +10,7 @@
 
 #define LINE 128
 #define SCALAR_LINE 64
-#define MALL_WAYS 16 /* SHARK */
+#define MALL_WAYS 16 /* ways of a set of the MALL cache (source: SHARK) */
 
 enum { MAPPED = 256 << 10 /* bytes of the smallest array of entries that is mapped */ };
 

@@ -9,7 +9,7 @@
 #include "isa.h"
 #include "row.h"
 
-enum { CLUSTER_BARRIER = -3 }; /* CDNA5 ISA, 5.6 */
+enum { CLUSTER_BARRIER = -3 }; /* number of the cluster's barrier (CDNA5 ISA, 5.6) */
 
 const char *time_unit_name(enum time_unit unit)
 {
@@ -301,7 +301,8 @@ static void make_vmem(const struct inst *in, struct time_op *op)
         op->kind = KIND_INVALIDATE;
 }
 
-/* Sets op->late_scalar and op->late_vector. */
+/* Sets op->late_scalar and op->late_vector, the extra clocks before the instruction can read a
+ * scalar or a vector result. */
 static void make_late(const struct time_params *p, struct time_op *op)
 {
     double scalar = 0, vector = 0;
