@@ -184,7 +184,7 @@ static void share_part(struct prefill *p, struct tir_value index, struct tir_val
  * places. */
 static struct tir_value find_list(struct prefill *p)
 {
-    enum { NEAR_BITS = 3, NEAR = 1 << NEAR_BITS, ROUND = NEAR * ATT_XCDS };
+    enum { NEAR_BITS = 5, NEAR = 1 << NEAR_BITS, ROUND = NEAR * ATT_XCDS };
     struct tir_builder *const b = &p->b;
     const struct tir_value place = tir_block_id(b, 0);
     if (prefill_residents(p->tile) == 1)
