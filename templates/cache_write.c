@@ -69,8 +69,8 @@ struct side {
     bool one_by_one;
     /* Panels of the tile as loaded, later in f32, and last in the dtype of the cache. */
     struct tir_value x[ATT_CACHE_PANELS];
-    struct tir_value slot; /* i64, rows x 1: slot of each row's token; negative: the
-                                             row is not written */
+    /* i64, rows x 1: slot of each row's token; negative: the row is not written */
+    struct tir_value slot;
 };
 
 /* The kernel under construction: its builder, sizes, and values that several functions use. */
@@ -435,7 +435,7 @@ static void store_run(struct side *s, const struct att_page_run *run,
 }
 
 /* Begins a loop over the tiles of the page that have tokens of the run. loop.index is the index in
- * the page of a tile's first token. The loop carries the `n` values carried[]. */
+ * the page of a tile's first token. carried[]: the `n` values that the loop carries. */
 static struct tir_loop begin_tiles(struct write *w, const struct side *s,
                                    const struct att_page_run *run, struct tir_value *carried,
                                    unsigned n)

@@ -142,10 +142,10 @@ struct conv {
     struct tir_value block_row; /* i64: result of att_block_row() for the sequence */
     struct tir_value slot_in;   /* i32: index of the pool's slot from which the state is read */
     struct tir_value slot;      /* i32: index of the pool's slot to which the state is written */
-    struct tir_value x;         /* i64: address in x of the sequence's first token, at the wave's
-                                   first channel */
-    struct tir_value x_stride;  /* i32: bytes in x from a token to the next */
-    struct target out;          /* the output tensor of the wave's first channel */
+    /* i64: address in x of the sequence's first token, at the wave's first channel */
+    struct tir_value x;
+    struct tir_value x_stride; /* i32: bytes in x from a token to the next */
+    struct target out;         /* the output tensor of the wave's first channel */
 };
 
 /* Returns `a` as f32. */
@@ -540,7 +540,7 @@ static void visit_chain(struct conv *c)
 }
 
 /* Stores in[], the last inputs of the sequence's first `count` (i32) tokens (one fewer than the
- * taps),, if a block of a prefix cache ends there. */
+ * taps), if a block of a prefix cache ends there. */
 static void store_inputs(struct conv *c, struct tir_value count, const struct tir_value *in)
 {
     /* number of tokens; a block of a prefix cache has a multiple of this number */

@@ -214,8 +214,9 @@ static struct tir_value read_q(struct decode *d)
     return tir_tile_lds_load(b, d->query.lds, tir_typeof(b->f, d->query.q), &d->query.map);
 }
 
-/* Returns `q`, a part of Q, with zeros in the first `columns` elements of each head. The first part
- * of K has already multiplied these elements, which the second part also has. */
+/* Returns `q`, a part of Q, with zeros in the first `columns` elements of each head. The second
+ * part of K has some columns that the first part has too; with the zeros, these are multiplied only
+ * once. */
 static struct tir_value without_first(struct decode *d, struct tir_value q, unsigned columns)
 {
     struct tir_builder *b = &d->kv.b;

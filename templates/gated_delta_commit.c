@@ -31,13 +31,13 @@ enum { U, K, G, VECTORS };
 struct commit {
     const struct att_variant *v;
     struct tir_builder b;
-    struct att_state state;                    /* the wave's part of a state: types and sizes */
-    struct tir_value layer, value_head, first; /* i32, indices: the layer, the value head, and the
-                                                  wave's first value element */
-    struct tir_value records;                  /* i64: address of the records of the sequence's
-                                                  slot */
-    struct tir_value count;                    /* i32: number of records to apply, one for each
-                                                  accepted draft */
+    struct att_state state; /* the wave's part of a state: types and sizes */
+    /* i32, indices: the layer, the value head, and the wave's first value element */
+    struct tir_value layer, value_head, first;
+    /* i64: address of the records of the sequence's slot */
+    struct tir_value records;
+    /* i32: number of records to apply, one for each accepted draft */
+    struct tir_value count;
 };
 
 /* True if the template serves the variant; if not, the reason is in `why`. */

@@ -60,19 +60,21 @@ struct step {
     /* waves: number of waves of the workgroup. parts: number of waves that share a value head.
      * rounds: number of rounds in which the workgroup convolves all of its channels. */
     int waves, parts, rounds;
-    struct tir_value own;   /* i32: index of the wave's value head among the value heads of the
-                                 workgroup */
+    /* i32: index of the wave's value head among the value heads of the workgroup */
+    struct tir_value own;
     struct tir_value part;  /* i32: index of the wave among the waves of its value head */
     struct tir_value row;   /* i32: row index of the sequence's first token in x, gates and out */
     struct tir_value count; /* i32: number of tokens of the sequence */
     /* i32: index of the first column of conv_state that is read: att_accepted(), or 0 without
      * drafts */
     struct tir_value history;
-    struct tir_value slot;    /* i32: index of the slot of conv_state that is written; without
-                                 drafts also the slot of `state` */
+    /* i32: index of the slot of conv_state that is written; without drafts also the slot of
+     * `state` */
+    struct tir_value slot;
     struct tir_value slot_in; /* i32: index of the slot of conv_state that is read */
-    struct tir_value moves;   /* i1: conv_state is read and written; false: the sequence has no
-                                 slot, as padding of a batch, or no tokens */
+    /* i1: conv_state is read and written; false: the sequence has no slot, as padding of a batch,
+     * or no tokens */
+    struct tir_value moves;
     /* Bytes in LDS of the convolved channels of one token, and of the zeros that idle waves store
      * after these. */
     int token_bytes;

@@ -49,25 +49,25 @@ struct product {
     const struct tir_machine *m;
     struct tir_builder b;
     unsigned dtype, stored; /* enum tir_dtype of x, and of w in memory */
-    unsigned used, size;    /* enum tir_dtype of both operands of the products, and bytes of an
-                                 operand's element */
-    int instr;              /* index in tir_machine.mma of the matrix instruction */
+    /* Enum tir_dtype of both operands of the products, and bytes of an operand's element */
+    unsigned used, size;
+    int instr; /* index in tir_machine.mma of the matrix instruction */
     /* True: each wave multiplies some columns of w and x, and the waves' products are added. False:
      * each wave has rows of w of its own. */
     bool shares;
     struct tir_contraction k; /* contraction of the product of a panel of w with a panel of x */
     struct tir_type staged;   /* type of a panel of x, spread over the waves of the workgroup */
-    unsigned wide;            /* number of columns of w that a load reads: a cache line, or fewer if
-                                 w is narrower */
+    /* Number of columns of w that a load reads: a cache line, or fewer if w is narrower */
+    unsigned wide;
     struct tir_type rows;     /* type of the rows of w that one wave loads */
     struct tir_type finished; /* type of a wave's part of out, in the order in which it is stored */
-    struct tir_type taken;    /* type of a panel of w in the layout of an operand, in dtype
-                                 `stored` */
+    /* type of a panel of w in the layout of an operand, in dtype `stored` */
+    struct tir_type taken;
     /* Types of a panel of w and of x as operands, and of out^T. */
     struct tir_type left, right, result;
-    struct tir_type part, total; /* with `shares`: types of a panel of x for one wave, and of out of
-                                    all waves */
-    struct tir_type scale_of_x;  /* f32 type of a scale of x for each token, in the layout of out */
+    /* With `shares`: types of a panel of x for one wave, and of out of all waves */
+    struct tir_type part, total;
+    struct tir_type scale_of_x; /* f32 type of a scale of x for each token, in the layout of out */
     /* i32: LDS address of the scales of a tile of x: an f32 for each token of a group of panels,
      * group after group; set if the kernel rounds x to fp8. */
     struct tir_value scales;
@@ -520,7 +520,8 @@ static void store_sum(struct product *p, struct tir_view to, struct tir_value pa
     if (p->v->weights == ATT_WEIGHTS_FP8)
         x[0] = tir_mul(b, x[0], tir_splat(b, p->scale[0], p->total));
     tir_tile_store(b, to, tir_i32(b, 0), tir_convert(b, x[0], p->dtype));
-    tir_barrier(b); /* after this barrier all waves have read LDS, which is free again */
+    /* after this barrier all waves have read LDS, and the next tile may overwrite it */
+    tir_barrier(b);
 }
 
 /* ---- The workgroup ---- */

@@ -36,8 +36,8 @@ struct logits {
     struct tir_value row, wave; /* i32, indices: the workgroup's row of scores, and the wave */
     /* i32: the workgroup's first column, and the column after its last one */
     struct tir_value first, end;
-    struct tir_value scored, n; /* i32: the first column with a score; number of columns with a
-                                    score */
+    /* i32: the first column with a score; number of columns with a score */
+    struct tir_value scored, n;
 };
 
 /* True if the template serves the variant; if not, the reason is in `why`. */
@@ -103,8 +103,9 @@ struct stored {
     struct logits *x;
     /* View of the workgroup's scores, from the first column with a score on. */
     struct tir_view out;
-    struct tir_value first; /* i32: the wave's first column of the round in the view; below 0:
-                               before the first scored one */
+    /* i32: the wave's first column of the round in the view; below 0: before the first scored
+     * one */
+    struct tir_value first;
 };
 
 /* Stores set `j` of a round's scores: the consumer att_index_user.take. A column below 0 is outside

@@ -25,8 +25,8 @@ enum { C, B, X, DT, Z, VECTORS };
 
 /* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct selective {
-    struct att_recurrence r; /* the first member, since functions of the recurrence have
-                                          its address */
+    /* The first member, since functions of the recurrence have its address */
+    struct att_recurrence r;
     /* f32. rate: rate of decay, in the layout of the state. bias: bias of dt. skip: factor of x in
      * out (argument d). The last two have a number for each of the wave's channels, 0 if the
      * argument is NULL */

@@ -24,10 +24,10 @@ enum { C, B, X, DT, Z, VECTORS };
 
 /* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct ssd {
-    struct att_recurrence r; /* the first member, since functions of the recurrence have
-                                          its address */
-    int place[VECTORS];      /* index of each vector among the loaded vectors; -1: it is
-                                          not loaded */
+    /* The first member, since functions of the recurrence have its address */
+    struct att_recurrence r;
+    /* Index of each vector among the loaded vectors; -1: it is not loaded */
+    int place[VECTORS];
     /* f32, 1 x 1, of the value head: rate of decay; dt_bias; d, the factor of x in out; 0: the
      * argument is NULL */
     struct tir_value rate, bias, skip;

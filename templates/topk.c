@@ -41,8 +41,8 @@ struct topk {
     struct att_select select; /* buffer of the largest scores */
     struct att_list list;     /* the workgroup's row or part, and its output list */
     struct tir_type score;    /* type of a tile of scores: f32, lanes x 1 */
-    struct tir_value by_position, no_slots, no_values; /* i1: true if the argument source,
-                                                          block_table or values is NULL */
+    /* i1: true if the argument source, block_table or values is NULL */
+    struct tir_value by_position, no_slots, no_values;
 };
 
 /* Returns the sizes of the buffer, which fills at most half of the LDS, since two workgroups share

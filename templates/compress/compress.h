@@ -34,17 +34,18 @@ struct compress {
     int size;             /* bytes of an element of x */
     /* type of a row of the pool: f32, 1 x head_dim; a lane has adjacent elements of the row */
     struct tir_type row;
-    struct tir_type raw;      /* type `row` with the dtype of x */
-    struct tir_value ratio;   /* i32: number of tokens of a group */
-    struct tir_value overlap; /* i32: 1: a row of the pool is the sum of its own group and the group
-                                 before it; 0: of its own group only */
-    struct tir_value window;  /* i32: number of tokens that a row of the pool adds up */
-    struct tir_value ring;    /* i32: number of rows of a ring, one for each of the latest tokens */
+    struct tir_type raw;    /* type `row` with the dtype of x */
+    struct tir_value ratio; /* i32: number of tokens of a group */
+    /* i32: 1: a row of the pool is the sum of its own group and the group before it; 0: of its own
+     * group only */
+    struct tir_value overlap;
+    struct tir_value window; /* i32: number of tokens that a row of the pool adds up */
+    struct tir_value ring;   /* i32: number of rows of a ring, one for each of the latest tokens */
     /* The workgroup's sequence, all i32. Its tokens with indices `first` to `end` - 1 are in the
      * call. Token `first` is row `start` of the call's tensors. */
     struct tir_value start, first, end;
-    struct tir_value slot, slot_in; /* i32: indices of the slot whose ring is written, and of the
-                                       slot whose ring is read */
+    /* i32, indices. slot: the slot whose ring is written. slot_in: the slot whose ring is read */
+    struct tir_value slot, slot_in;
 };
 
 /** Returns the address (i64) of the row of token `token` (i32 index in the sequence) in source `s`.

@@ -14,13 +14,13 @@ enum { DECODE_MAX_BLOCKS = 4 /* most blocks of SPLIT_KV_BLOCK keys in a tile */ 
 
 /** Layouts in a wave's registers of a tile of K or of V, and of the loads that make up the tile. */
 struct decode_tile {
-    struct tir_layout part;  /* layout of a part of a block as it is loaded: SPLIT_KV_BLOCK keys x
-                                the columns of the part */
-    struct tir_layout block; /* layout of a block as it is loaded: SPLIT_KV_BLOCK keys x all
-                                columns */
-    struct tir_layout tile;  /* layout of a tile: all its keys x all columns */
-    struct tir_type rows;    /* type of an i32 for each key, keys x 1, in the lanes that have the
-                                key's row */
+    /* Layout of a part of a block as it is loaded: SPLIT_KV_BLOCK keys x the columns of the part */
+    struct tir_layout part;
+    /* Layout of a block as it is loaded: SPLIT_KV_BLOCK keys x all columns */
+    struct tir_layout block;
+    struct tir_layout tile; /* layout of a tile: all its keys x all columns */
+    /* type of an i32 for each key, keys x 1, in the lanes that have the key's row */
+    struct tir_type rows;
 };
 
 /** Page numbers (i32) of a tile of keys. block[] has a scalar for each block of SPLIT_KV_BLOCK
@@ -102,10 +102,10 @@ struct decode {
     /* i1: true if this launch keeps waves in step, by a barrier in each iteration; false: this
      * launch does not. No value: the kernel's code has no such barriers. */
     struct tir_value in_step;
-    struct decode_now now;                  /* values of the tile in progress */
-    const struct decode_arrivals *arrivals; /* functions for newest keys that are arguments; NULL:
-                                               all keys are in the cache */
-    void *arriving;                         /* the state that the functions of `arrivals` use */
+    struct decode_now now; /* values of the tile in progress */
+    /* Functions for newest keys that are arguments; NULL: all keys are in the cache */
+    const struct decode_arrivals *arrivals;
+    void *arriving; /* the state that the functions of `arrivals` use */
 };
 
 /* Functions of decode.c: the algorithm, its tiles and its LDS. */

@@ -235,8 +235,8 @@ struct decode_pages decode_find_pages(struct decode *d, struct tir_value key)
 /* A block of keys that one page contains. */
 struct block {
     struct tir_value key, page; /* i32: the block's first key, and the number of its page */
-    struct tir_value rows;      /* i32: number of keys from `key` to the item's end, at most
-                                   SPLIT_KV_BLOCK; may be below 0 */
+    /* i32: number of keys from `key` to the item's end, at most SPLIT_KV_BLOCK; may be below 0 */
+    struct tir_value rows;
 };
 
 /* Returns block i (index) of the tile whose first key is `key` (i32), with its page number from

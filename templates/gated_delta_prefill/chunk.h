@@ -121,8 +121,8 @@ struct delta_maps {
     struct tir_layout transposed; /* head_dim x 32 tokens of 16 bits: two tiles `panel` */
     struct tir_layout block;      /* 16 x 16 of 16 bits: a block of coefficients */
     struct tir_layout line;       /* 64 x 1 of f32: a number for each token */
-    struct tir_layout rows, cols; /* 16 x 1 and 1 x 16 of f32: a number for each token of a
-                                      block */
+    /* 16 x 1 and 1 x 16 of f32: a number for each token of a block */
+    struct tir_layout rows, cols;
     /* 1 x head_dim and head_dim x 1 of f32: a number for each channel. */
     struct tir_layout keys, state;
     /* 64 tokens, and 16 tokens, x a wave's value elements of 16 bits: V. */
@@ -212,9 +212,9 @@ struct delta {
     struct tir_value segment_row; /* i32: row index of the segment in argument `segments` */
     struct tir_value segment;     /* i32: index of the segment in the sequence */
     struct tir_value end;         /* i32: index of the first token after the segment, a row of q */
-    struct tir_value row;         /* i32: row index of the chunk in argument `chunks`; no value with
-                                     ATT_STAGE_ALL */
-    struct tir_value record;      /* i64: address of the chunk's record in argument `chunks` */
+    /* i32: row index of the chunk in argument `chunks`; no value with ATT_STAGE_ALL */
+    struct tir_value row;
+    struct tir_value record; /* i64: address of the chunk's record in argument `chunks` */
 };
 
 /* Parts of the record of a chunk and value head, in their order in memory. Channels are the

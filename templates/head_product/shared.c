@@ -76,11 +76,12 @@ struct up {
     /* i32: LDS addresses of the workgroup's buffers of x, and of this wave's place for a panel of
      * w */
     struct tir_value lds, own;
-    struct tir_value slice, head, row; /* i32, indices: the workgroup's slice of 256 rows of w; the
-                                          wave's head, and the wave's first row in that head */
-    struct tir_value first, end;       /* i32: indices of the workgroup's first token, and of the
-                                          first token after its last one */
-    struct tir_view weights;           /* view of the wave's rows of w in memory */
+    /* i32, indices: the workgroup's slice of 256 rows of w; the wave's head, and the wave's first
+     * row in that head */
+    struct tir_value slice, head, row;
+    /* i32: indices of the workgroup's first token, and of the first token after its last one */
+    struct tir_value first, end;
+    struct tir_view weights; /* view of the wave's rows of w in memory */
     /* The panels of the wave's rows of w; their scales (f32 scalars), one, or one for each block of
      * columns. */
     struct tir_value w[MAX_PANELS], scale[WIDEST / BLOCK];

@@ -55,9 +55,9 @@ struct stream {
     struct tir_builder b;
     unsigned dtype, stored; /* enum tir_dtype of x, and of w in memory */
     unsigned wide;          /* number of columns of a panel of w */
-    unsigned blocks;        /* number of blocks of BLOCK_ROWS rows of w that the
-                                            workgroup has */
-    unsigned slots;         /* number of blocks of w for which LDS has room at once */
+    /* Number of blocks of BLOCK_ROWS rows of w that the workgroup has */
+    unsigned blocks;
+    unsigned slots; /* number of blocks of w for which LDS has room at once */
     /* True: panels of a long contraction pass through RING places in LDS; false: each panel has a
      * place of its own. */
     bool rings;
@@ -66,17 +66,17 @@ struct stream {
     struct tir_type x_panel, w_panel;
     /* types for a step of STEP columns: w and x as operands, and the result out^T */
     struct tir_type left, right, result;
-    struct tir_type lines, tail;     /* types of out, and of the tail, in the order in which
-                                            they are stored */
-    struct tir_layout x_map, w_map;  /* LDS layouts of a panel of x and of w */
-    struct tir_value x, w, out;      /* i32: LDS addresses of the tiles of x, of the blocks of
-                                            w, and of out */
-    struct tir_value head, part;     /* i32, indices: the head, and the workgroup's part of the
-                                            head's rows of w */
-    struct tir_value token, tokens;  /* i32: index of the first token, and number of tokens that
-                                            are multiplied at once */
-    struct tir_view head_x, weights; /* views in memory of the head's tokens of x, and of the
-                                            workgroup's rows of w */
+    /* Types of out, and of the tail, in the order in which they are stored */
+    struct tir_type lines, tail;
+    struct tir_layout x_map, w_map; /* LDS layouts of a panel of x and of w */
+    /* i32: LDS addresses of the tiles of x, of the blocks of w, and of out */
+    struct tir_value x, w, out;
+    /* i32, indices: the head, and the workgroup's part of the head's rows of w */
+    struct tir_value head, part;
+    /* i32: index of the first token, and number of tokens that are multiplied at once */
+    struct tir_value token, tokens;
+    /* Views in memory of the head's tokens of x, and of the workgroup's rows of w */
+    struct tir_view head_x, weights;
     /* f32 scalars: scales of the workgroup's rows of w, block of rows by block of rows; set if w
      * has scales. */
     struct tir_value scale[MOST_SCALES];

@@ -102,7 +102,7 @@ struct att_index {
     struct tir_value table;       /* i64: address of the sequence's row of the block table */
     /* if listed, i64: address of the row's list; i32: first key of the sequence */
     struct tir_value list, start;
-    struct tir_value first; /* i32: first key that may be read; not used with a list */
+    struct tir_value first; /* i32: index of the first key that may be read; not used with a list */
     struct tir_value last;  /* i32: last key that may be read, or last position of the list */
 };
 

@@ -10,7 +10,7 @@
 
 /* ---- K and V in memory: addresses, pages, copies by the tensor data mover ---- */
 
-/* Sets the addresses and strides of K and V in p->sourcefor kernels without a cache. */
+/* Sets the addresses and strides of K and V in p->source for kernels without a cache. */
 static void locate_rows(struct prefill *p)
 {
     struct tir_builder *b = &p->b;

@@ -40,8 +40,8 @@ struct rope_decode {
     struct rope rope, kv;   /* rotation of tiles of q, and of tiles of k and v */
     int tiles;              /* number of tiles of a token's query heads */
     struct tir_value lds_q; /* i32: LDS address of this wave's block of rows of q */
-    struct tir_value lds;   /* i32: LDS address of all new tokens' rows of k and v, in the
-                               products' dtype */
+    /* i32: LDS address of all new tokens' rows of k and v, in the products' dtype */
+    struct tir_value lds;
     /* Byte offsets in LDS from `lds`. stored: rows of k and v in the cache's dtype. scales: scales
      * of these rows. */
     int stored, scales;

@@ -27,7 +27,7 @@ enum {
     SELECTION = 2,       /* index in att_select.counts of the counts for selections */
     N_COUNTS,            /* number of arrays of counts */
     HISTOGRAM_BYTES = HISTOGRAMS * BINS * 4,
-    HALF = 16,               /* two counts share a register, 16 bits each */
+    HALF = 16,               /* bits of a count; two counts share a register */
     NO_KEY = INT32_MIN,      /* less than all keys */
     NAN_KEY = INT32_MIN + 1, /* less than the keys of all numbers */
     QUIET_NAN = 0x7fc00000,  /* bits of an f32 NaN */

@@ -83,7 +83,8 @@ static void choose_types(struct split_kv_part_sum *s)
  * relative to 2^m. */
 struct sum {
     struct tir_value m, l, o;
-    /* i64: address of the slice in the result, if O is already divided; no value: it is not. */
+    /* i64: address of the slice in the result, if O is already divided by the denominator; no
+     * value: O is not divided yet. */
     struct tir_value to;
 };
 

@@ -97,10 +97,10 @@ struct split_kv {
     struct tir_value part_ends[2];
     /* i64: address of the ticket, the count of the sequence's partials that are written. */
     struct tir_value ticket;
-    struct tir_value last;    /* i1: the item is the last one of its list; none: each item is
-                                 treated as the last */
-    struct tir_value touched; /* i32 tile: the word that split_kv_touch_ticket() loads; none: it was
-                                 not called */
+    /* i1: the item is the last one of its list; none: each item is treated as the last */
+    struct tir_value last;
+    /* i32 tile: the word that split_kv_touch_ticket() loads; none: it was not called */
+    struct tir_value touched;
     /* i32: index of the row of Q in column 0, among the item's rows of Q. */
     struct tir_value first_row;
     struct tir_value n_rows; /* i32: number of rows of Q of the item, one for each query and head */
@@ -214,8 +214,8 @@ enum split_kv_kind { SPLIT_KV_EITHER, SPLIT_KV_RESULT, SPLIT_KV_PART, SPLIT_KV_S
 /** The addresses to which a state (O^T of type split_kv.output, and LSE) is written. */
 struct split_kv_places {
     enum split_kv_kind kind;
-    bool own_lse;           /* true: each wave writes the LSE of its columns; false: the first wave
-                               writes all */
+    /* True: each wave writes the LSE of its columns; false: the first wave writes all */
+    bool own_lse;
     struct tir_value final; /* i1: the state is written as a result; false: as a partial */
     /* Tensors of O and of its LSE; lse.base has no value if no LSE is written. */
     struct split_kv_tensor out, lse;
