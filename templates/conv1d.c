@@ -288,9 +288,9 @@ static struct tir_value add_history(struct conv *c, const struct att_conv_shape 
 }
 
 /* Convolves the ROWS tokens from `first` (i32, index in the sequence) on, and stores their outputs.
- * `taps` and `bias` are weights in f32. history[] has the inputs before the sequence, one fewer
- * than the taps (the oldest first); NULL: the tile is not the sequence's first. With history[] the
- * state is written too. */
+ * taps[]: f32 weights of each tap. `bias`: f32 bias. history[] has the inputs before the sequence,
+ * one fewer than the taps (the oldest first); NULL: the tile is not the sequence's first. With
+ * history[] the state is written too. */
 static void visit_tile(struct conv *c, const struct att_conv_shape *s, const struct tir_value *taps,
                        struct tir_value bias, struct tir_value first,
                        const struct tir_value *history)

@@ -84,7 +84,8 @@ static struct tir_value load_descale(struct prefill *p, const char *name, struct
     return tir_scalar_load(b, tir_arg(b, name, TIR_I64), at, TIR_F32);
 }
 
-/* Loads the scales of fp8 q, k and v, except the scales that find_cache() loads. */
+/* Loads the scales of q, k and v if q is fp8. With pages, find_cache() loads the scales of K and V,
+ * and a scale of q for each KV head. */
 static void find_scales(struct prefill *p)
 {
     struct tir_builder *b = &p->b;

@@ -24,8 +24,9 @@ enum {
     QUERIES = 16,       /* most queries of a tile: bits of a word below the group's number */
     TOP_K = 511,        /* most groups of a query */
     TOTAL = GROUPS - 1, /* index of the LDS word that receives the number of groups of the list */
-    BLOCK = 64,         /* tokens of a bit of the mask; groups are a multiple of it */
-    WORD_BITS = 32,     /* bits of an integer of the mask */
+    /* number of tokens for which the mask has a bit; a group has a multiple of this number */
+    BLOCK = 64,
+    WORD_BITS = 32, /* bits of an integer of the mask */
 };
 static_assert(QUERIES * TOP_K < GROUPS, "no list reaches the last word");
 

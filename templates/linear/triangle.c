@@ -20,7 +20,8 @@ static struct tir_value zeros(struct tir_builder *b, struct tir_value like)
     return tir_float_like(b, like, 0);
 }
 
-/* Returns the product of two 16 x 16 matrices (f32). The left one is given by its transpose. */
+/* Returns the product of two 16 x 16 matrices (f32). `left_transpose`: transpose of the left
+ * matrix. */
 static struct tir_value product(struct tir_builder *b, struct tir_value left_transpose,
                                 struct tir_value right)
 {

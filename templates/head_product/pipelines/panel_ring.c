@@ -27,7 +27,8 @@ static const struct pipe_buffer buffers[] = {
     {"x", 1, PIPE_WORKGROUP, .early = HEAD_PRODUCT_RING - 1},
     {0}};
 
-/* Values that steps pass to each other, a bit for each. */
+/* Bits of pipe_op.reads and pipe_op.writes: the panels of w and x in LDS, a value that steps pass
+ * to each other. */
 enum { SLOT_W_X = 1 };
 static const struct pipe_slot slots[] = {{"w and x", 0}, {0}};
 
