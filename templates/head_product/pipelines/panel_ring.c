@@ -27,8 +27,8 @@ static const struct pipe_buffer buffers[] = {
     {"x", 1, PIPE_WORKGROUP, .early = HEAD_PRODUCT_RING - 1},
     {0}};
 
-/* Bits of pipe_op.reads and pipe_op.writes: the panels of w and x in LDS, a value that steps pass
- * to each other. */
+/* Bits of pipe_op.reads and pipe_op.writes: the operands w and x in registers, which one step reads
+ * and the next multiplies. */
 enum { SLOT_W_X = 1 };
 static const struct pipe_slot slots[] = {{"w and x", 0}, {0}};
 
