@@ -27,11 +27,8 @@
 #include "compiler/yaml_map.h"
 #include "targets/tgt.h"
 
-enum {
-    OLDEST = 1,
-    FORMAT = 2
-}; /* versions of the file format: the oldest that is read, and the
-                                  * one that is written */
+/* Versions of the file format: the oldest that is read, and the one that is written. */
+enum { OLDEST = 1, FORMAT = 2 };
 
 static const struct att_loc nowhere;
 

@@ -446,11 +446,8 @@ static void run_mfma(struct interp *x, const struct tir_op *op, unsigned wave)
     scatter_product(x, op, m, wave, d);
 }
 
-enum {
-    MX_SIDE = 32,
-    MX_ELEMENTS = 2048
-}; /* most rows or columns, and most elements, of an operand
-                                            * of a scaled instruction */
+/* Most rows or columns, and most elements, of an operand of a scaled instruction. */
+enum { MX_SIDE = 32, MX_ELEMENTS = 2048 };
 
 /* Stores operand 0 or 1 of a scaled instruction, outer index first, multiplied by its scales. The
  * scale of a block of k is in the lanes whose bits above the outer index number the block. */

@@ -43,7 +43,7 @@ void embed(int token, float *hidden, int count)
         hidden[i] = (float)random_byte(&state) / 64;
 }
 
-/* The random weights have a standard deviation of 74. */
+/* Divides by the standard deviation of the random weights, 74. */
 float dot(const int8_t *w, const float *x, int count)
 {
     enum { LANES = 16 };

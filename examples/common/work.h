@@ -9,7 +9,7 @@ struct work {
     struct attn_decode_plan_shape shape;
     struct attn_decode_plan_sizes sizes;
     struct attn_decode_plan host, device; /* `device` is filled by work_plan() or the plan kernel */
-    void *host_memory, *device_memory;    /* of the plans, `bytes` each */
+    void *host_memory, *device_memory;    /* memory of the plans, `bytes` bytes each */
     size_t bytes;
     float *partial_out, *partial_lse; /* results of the parts, for the combine */
 };

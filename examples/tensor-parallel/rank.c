@@ -26,20 +26,20 @@ struct rank {
     struct attn_device *device;
     struct attn_op *advance, *plan, *rotate, *prefill[KINDS], *decode[KINDS];
     struct layer layers[LAYERS];
-    struct work work[KINDS];    /* with a window fewer keys are cut */
-    int32_t *tickets[KINDS];    /* [BATCH, KV_HEADS, 32]: counters, 0 between launches */
-    int64_t *positions, *slots; /* [TOKENS] */
-    int32_t *kv_lens;           /* [BATCH]: each step increments them */
-    int32_t *cu_seqlens;        /* [BATCH + 1], of a prefill */
-    int32_t *block_table;       /* [BATCH, PAGES] */
-    float *cos_sin;             /* [LONGEST, DIM] */
+    struct work work[KINDS]; /* work lists by kind of layer; with a window they have fewer keys */
+    int32_t *tickets[KINDS]; /* [BATCH, KV_HEADS, 32]: counters, 0 between launches */
+    int64_t *positions, *slots; /* [TOKENS]: position and cache slot of each token */
+    int32_t *kv_lens;           /* [BATCH]: keys of each sequence; each step increments them */
+    int32_t *cu_seqlens;        /* [BATCH + 1]: first token of each sequence of a prefill */
+    int32_t *block_table;       /* [BATCH, PAGES]: page numbers of each sequence */
+    float *cos_sin;             /* [LONGEST, DIM]: cosines, then sines, of each position */
     hipStream_t stream;
     hipGraphExec_t step;
 };
 
 static const struct paging paging = {BATCH, PAGES, PAGE};
 
-/* Memory. */
+/* The functions from here on allocate and free memory. */
 
 static void allocate_work(struct rank *r, int kind)
 {
@@ -154,7 +154,7 @@ static void look_up(struct rank *r)
         look_up_attention(r, kind);
 }
 
-/* Launches. */
+/* The functions from here on launch kernels. */
 
 static struct attn_cache cache_of(const struct layer *l)
 {

@@ -8,8 +8,8 @@
 
 enum {
     RANKS = 2,
-    LAYERS = 2,         /* one of each kind */
-    HEADS = 64 / RANKS, /* per rank */
+    LAYERS = 2,         /* one with a window and one without */
+    HEADS = 64 / RANKS, /* query heads of a rank */
     KV_HEADS = 8 / RANKS,
     DIM = 64,
     QUERY = HEADS * DIM, /* elements per token on a rank */

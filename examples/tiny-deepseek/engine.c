@@ -297,7 +297,7 @@ static bool step(struct engine *e, int number)
     return report("step   ", number, &call, verdict);
 }
 
-/* ---- With an indexer ---- */
+/* The functions from here on are for models with an indexer. */
 
 static void download_sparse(struct engine *e, size_t tokens)
 {

@@ -28,9 +28,9 @@ static struct paging paging_of(const struct layer *l)
     return (struct paging){BATCH, LONGEST / l->shape->page, l->shape->page};
 }
 
-/* Memory. */
+/* The functions from here on allocate and free memory. */
 
-enum { TICKETS = 32 /* counters of a sequence, and as many of the product */ };
+enum { TICKETS = 32 /* ticket counters of a sequence, for attention and for the product each */ };
 
 static void *keep(const void *from, size_t size)
 {
@@ -165,7 +165,7 @@ void layer_close(struct layer *l)
     free(l);
 }
 
-/* Calls. */
+/* The functions from here on run calls. */
 
 /* Uploads a call in `room` rows. Rows after the new tokens are padding, with slot -1. */
 static void upload_call(struct layer *l, const struct call *call, int room)

@@ -11,11 +11,11 @@
 
 enum {
     BATCH = 4,               /* sequences; unused rows are padding */
-    QUERIES = 4,             /* of a sequence in a step: its token and up to 3 drafts */
+    QUERIES = 4,             /* queries of a sequence in a step: its token and up to 3 drafts */
     STEP = BATCH * QUERIES,  /* tokens per step */
     TOKENS = 256,            /* most new tokens of a prefill */
-    CHUNK = 64,              /* cached tokens of a sequence per prefill chunk */
-    CHUNKED = BATCH * CHUNK, /* over all sequences */
+    CHUNK = 64,              /* most cached tokens of a sequence in a prefill chunk */
+    CHUNKED = BATCH * CHUNK, /* most cached tokens of all sequences in a prefill chunk */
     LONGEST = 256,           /* most tokens of a sequence */
     MOST_TOKENS = TOKENS > CHUNKED ? TOKENS : CHUNKED
 };
@@ -57,9 +57,9 @@ void layer_step(struct layer *l, const struct call *call, const uint16_t *q);
  * tokens together, all absorbed. Replays the same graph for every call.
  */
 struct index_inputs {
-    const uint16_t *q;       /* [token, index_heads, INDEX] */
-    const uint16_t *k;       /* [token, INDEX] */
-    const uint16_t *weights; /* [token, index_heads] */
+    const uint16_t *q;       /* [token, index_heads, INDEX]: queries */
+    const uint16_t *k;       /* [token, INDEX]: keys */
+    const uint16_t *weights; /* [token, index_heads]: weights of the heads' scores */
 };
 void layer_sparse(struct layer *l, const struct call *call, const uint16_t *q,
                   const struct index_inputs *index);
@@ -67,15 +67,16 @@ void layer_sparse(struct layer *l, const struct call *call, const uint16_t *q,
 /* The indexer's tensors on the device. */
 struct index {
     uint16_t *q, *k, *weights; /* as in struct index_inputs */
-    uint8_t *q_out;            /* fp8 [token, index_heads, INDEX] */
-    float *weights_out;        /* [token, index_heads], with the scales of q */
+    uint8_t *q_out;            /* rotated queries in fp8, [token, index_heads, INDEX] */
+    float *weights_out;        /* [token, index_heads]: weights times the scales of q_out */
     uint8_t *cache;            /* [page, page size, key]: keys, then 4 bytes of scales per key */
-    int32_t *slots;            /* [token, chosen] of the latent cache, filled up with -1 */
-    int32_t *counts;           /* [token] */
-    char *workspace;           /* the plan, and the lists of tokens whose keys it cuts */
+    int32_t *slots;  /* [token, chosen]: chosen slots of the latent cache, filled up with -1 */
+    int32_t *counts; /* [token]: number of chosen slots */
+    char *workspace; /* the plan, and the lists of tokens whose keys it cuts */
 };
 const struct index *layer_index(const struct layer *l);
-size_t layer_index_page(const struct layer *l); /* bytes */
+/* Returns the bytes of a page of the indexer's cache. */
+size_t layer_index_page(const struct layer *l);
 int64_t layer_slot(const struct layer *l, int sequence, int token);
 
 /* Return the byte offsets in the indexer's cache of a byte of a token's key, and of its (first)
@@ -89,15 +90,16 @@ double layer_fp8_largest(const struct layer *l);
 
 /* Results of calls on the device. */
 struct tensors {
-    uint16_t *q_a;      /* [token, q_lora] */
-    uint16_t *kv_a;     /* [token, ROW]: normalised; rotated by layer_prefill() */
-    uint16_t *q;        /* [token, heads, nope + ROPE]; rotated by layer_prefill() */
-    uint16_t *k;        /* [token, heads, nope + ROPE] of the new tokens or of a chunk */
-    uint16_t *v;        /* [token, heads, value] */
-    uint16_t *gathered; /* [token, ROW] of a chunk */
-    uint16_t *absorbed; /* [token, heads, ROW] of a step, or of any call with an indexer */
-    uint16_t *latent;   /* [token, heads, LATENT]: result of the absorbed attention */
-    uint16_t *out;      /* [token, heads, value] */
+    uint16_t *q_a;      /* [token, q_lora]: first projection of the queries, normalised */
+    uint16_t *kv_a;     /* [token, ROW]: normalised latents and keys; rotated by layer_prefill() */
+    uint16_t *q;        /* [token, heads, nope + ROPE]: queries; rotated by layer_prefill() */
+    uint16_t *k;        /* [token, heads, nope + ROPE]: keys of the new tokens or of a chunk */
+    uint16_t *v;        /* [token, heads, value]: values of the new tokens or of a chunk */
+    uint16_t *gathered; /* [token, ROW]: rows of a chunk, gathered from the cache */
+    /* [token, heads, ROW]: absorbed queries of a step, or of any call with an indexer */
+    uint16_t *absorbed;
+    uint16_t *latent; /* [token, heads, LATENT]: result of the absorbed attention */
+    uint16_t *out;    /* [token, heads, value]: result of attention */
 };
 
 const struct tensors *layer_tensors(const struct layer *l);

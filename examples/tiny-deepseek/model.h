@@ -18,9 +18,9 @@ enum {
     ROW = LATENT + ROPE, /* elements of a row of the cache, of kv_a and of an absorbed query */
     MOST_HIDDEN = 7168,
     MOST_Q_LORA = 2048,
-    MOST_QUERY = 3072,        /* heads * (nope + ROPE) */
-    MOST_OUT = 2048,          /* heads * value */
-    MOST_ABSORBED = 16 * ROW, /* heads * ROW */
+    MOST_QUERY = 3072,        /* most elements of a token's queries: heads * (nope + ROPE) */
+    MOST_OUT = 2048,          /* most elements of a token's output: heads * value */
+    MOST_ABSORBED = 16 * ROW, /* most elements of a token's absorbed queries: heads * ROW */
     INDEX = 128,              /* elements of an indexer's head; the first ROPE rotate */
     MOST_INDEX_HEADS = 64,
     MOST_CHOSEN = 64 /* keys that an indexer chooses */
@@ -34,11 +34,12 @@ struct shape {
     bool fp8;               /* the cache is fp8, with one scale per tensor */
     int page;               /* tokens per page of the cache */
     int index_heads;        /* heads of the sparse indexer; 0: attention is dense */
-    int chosen;             /* keys that it chooses per query */
+    int chosen;             /* keys that the indexer chooses for a query */
     bool mxfp4;             /* the indexer's keys are mxfp4, on MI355X; else fp8 */
 };
 
-/* main() runs the last one only if it is named, since not every GPU supports it. */
+/* The shapes of all models. main() runs the last shape only if it is named, since not every GPU
+ * supports it. */
 extern const struct shape shapes[];
 enum { SHAPES = 4 };
 

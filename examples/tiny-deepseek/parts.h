@@ -14,29 +14,29 @@ struct kernels {
     struct attn_op *norm, *rotate, *rotate_step, *keys, *values, *prefill, *chunk, *merge;
     struct attn_op *gather, *plan, *decode;
     struct attn_op *absorb, *raise, *index_rotate, *choose, *join,
-        *sparse; /* only with an indexer */
+        *sparse; /* attention to chosen keys, only with an indexer */
 };
 
 /* Inputs that calls read from device memory, so that a replayed graph sees new values. */
 struct inputs {
-    int64_t *positions; /* [token] */
-    int64_t *slots;     /* [token]: slot of its row; -1: none */
+    int64_t *positions; /* [token]: position in its sequence */
+    int64_t *slots;     /* [token]: slot of the token's row in the cache; -1: none */
     int32_t *q_ends;    /* [BATCH + 1]: first new token of each sequence */
     int32_t *k_ends;    /* [BATCH + 1]: first row of each sequence's chunk */
     int32_t *starts;    /* [BATCH]: first token of each sequence's chunk */
-    int32_t *kv_lens;   /* [BATCH] */
+    int32_t *kv_lens;   /* [BATCH]: keys of each sequence */
 };
 
 struct memory {
     struct inputs in;
     struct tensors t;
     uint16_t *q_norm, *kv_norm, *kv_b, *absorb;
-    uint16_t *chunk_out;    /* [token, heads, value] */
-    float *lse, *chunk_lse; /* [heads, TOKENS] */
-    float *cos_sin;         /* [LONGEST, ROPE] */
-    uint8_t *cache;         /* [page, page size, ROW] */
-    float *scale;           /* of an fp8 cache */
-    int32_t *block_table;   /* [BATCH, pages of a sequence] */
+    uint16_t *chunk_out;    /* [token, heads, value]: attention to a chunk */
+    float *lse, *chunk_lse; /* [heads, TOKENS]: LSE of the output and of a chunk */
+    float *cos_sin;         /* [LONGEST, ROPE]: cosines, then sines, of each position */
+    uint8_t *cache;         /* [page, page size, ROW]: cached rows */
+    float *scale;           /* scale of an fp8 cache */
+    int32_t *block_table;   /* [BATCH, pages of a sequence]: page numbers */
     struct work work;
     int32_t *tickets, *product_tickets; /* counters of a step's workgroups, 0 between launches */
     float *index_norm, *index_bias;

@@ -15,11 +15,11 @@ extern const size_t attn_pack_tiny_llama_size;
 /* Inputs that both kinds of call read from device memory, so that a replayed graph sees new
  * values. */
 struct inputs {
-    uint16_t *qkv;       /* [token, QKV] */
-    int64_t *positions;  /* [token] */
-    int64_t *slots;      /* [token]: slot of its key and value; -1: none */
-    int32_t *cu_seqlens; /* [BATCH + 1], for a prefill */
-    int32_t *kv_lens;    /* [BATCH], for a decode step */
+    uint16_t *qkv;       /* [token, QKV]: queries, keys and values */
+    int64_t *positions;  /* [token]: position in its sequence */
+    int64_t *slots;      /* [token]: slot of the token's key and value; -1: none */
+    int32_t *cu_seqlens; /* [BATCH + 1]: first token of each sequence of a prefill */
+    int32_t *kv_lens;    /* [BATCH]: keys of each sequence in a decode step */
 };
 
 struct attention {
@@ -31,18 +31,18 @@ struct attention {
     struct work work;
     uint16_t *q, *k, *v, *out; /* q, k, v: rotated; out: the attention's result */
     uint16_t *q_norm, *k_norm;
-    float *cos_sin;              /* [LONGEST, DIM] */
-    uint16_t *k_cache, *v_cache; /* [page, PAGE, KV_HEADS, DIM] */
-    int32_t *block_table;        /* [BATCH, PAGES] */
-    int32_t *tickets;            /* [BATCH, KV_HEADS, 32], 0 between launches */
-    int64_t *no_slots;           /* [BATCH], all -1 */
+    float *cos_sin;              /* [LONGEST, DIM]: cosines, then sines, of each position */
+    uint16_t *k_cache, *v_cache; /* [page, PAGE, KV_HEADS, DIM]: cached keys and values */
+    int32_t *block_table;        /* [BATCH, PAGES]: page numbers of each sequence */
+    int32_t *tickets;            /* [BATCH, KV_HEADS, 32]: counters, 0 between launches */
+    int64_t *no_slots;           /* [BATCH]: slots of a step that writes no cache, all -1 */
     hipStream_t stream;
     hipGraphExec_t step;
 };
 
 static const struct paging paging = {BATCH, PAGES, PAGE};
 
-/* Memory. */
+/* The functions from here on allocate and free memory. */
 
 static void allocate_all(struct attention *a, const struct model *m)
 {
@@ -165,7 +165,7 @@ static void say_which(const struct attention *a)
     }
 }
 
-/* Launches. */
+/* The functions from here on launch kernels. */
 
 static struct attn_cache cache_of(const struct attention *a)
 {

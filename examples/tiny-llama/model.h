@@ -24,9 +24,9 @@ static const float rms_eps = 1e-6f;
 static const double rope_base = 1e6;
 
 struct model {
-    int8_t *qkv;                       /* [QKV, HIDDEN] */
-    int8_t *output;                    /* [HIDDEN, QUERY] */
-    uint16_t q_norm[DIM], k_norm[DIM]; /* bf16 */
+    int8_t *qkv;                       /* [QKV, HIDDEN]: weights of the QKV projection */
+    int8_t *output;                    /* [HIDDEN, QUERY]: weights of the output projection */
+    uint16_t q_norm[DIM], k_norm[DIM]; /* bf16 weights of the norms of queries and keys */
 };
 
 struct model model_make(void);

@@ -14,7 +14,7 @@
 enum index_keys {
     /* Random keys. */
     KEYS_RANDOM,
-    KEYS_EQUAL,      /* all equal */
+    KEYS_EQUAL,      /* all keys are equal */
     KEYS_NEGATIVE,   /* no product is positive, so every score is 0 */
     KEYS_TWO,        /* two different keys, in random order */
     KEYS_RISING,     /* equal elements with increasing scales */

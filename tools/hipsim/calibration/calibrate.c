@@ -47,8 +47,8 @@ void print_order(struct target *t, const char *id, const char *what, bool right)
     printf("%-4s %-46s order %s\n", id, what, right ? "right" : "WRONG");
 }
 
-static const char *all_parameters = ""; /* parameter changes for all rows, as
-                                           hipsim_time_options.parameters */
+/* Parameter changes for all rows, in the form of hipsim_time_options.parameters. */
+static const char *all_parameters = "";
 
 static bool all_workgroups;
 static uint32_t samples = 1;

@@ -20,9 +20,8 @@
 /* The last slot of memory that a host thread has found; slots are never moved or unmapped. */
 static _Thread_local struct hipsim_mem_cursor cursor;
 
-#define SCAN_MAX \
-    8192 /* largest span in bytes for which one scan of the shadow is cheaper than 64
-                         look-ups */
+/* Largest span in bytes for which one scan of the shadow is cheaper than 64 look-ups. */
+#define SCAN_MAX 8192
 
 /* Returns the word for the access in reports. */
 static const char *access_name(enum mem_direction direction)

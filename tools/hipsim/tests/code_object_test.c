@@ -235,10 +235,8 @@ static void damage_at_any_byte_gives_a_status(void **state)
 static void symbols_outside_of_the_file_are_no_symbols(void **state)
 {
     (void)state;
-    enum {
-        ABSOLUTE_64 = 3
-    }; /* value of R_AMDGPU_ABS64: LLVM's AMDGPUUsage, "Relocation
-                                 Records" */
+    /* Value of R_AMDGPU_ABS64: LLVM's AMDGPUUsage, "Relocation Records". */
+    enum { ABSOLUTE_64 = 3 };
     const Elf64_Ehdr *header = (const void *)kernels.data;
     unsigned relocated = 0;
 
