@@ -42,8 +42,9 @@ bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m
     const bool lists = v->sparse != ATT_SPARSE_NONE;
     const bool fp8 = v->kv_dtype == ATT_KV_DTYPE_FP8 && v->q_dtype == ATT_Q_DTYPE_FP8;
     /* With fp8, on targets whose LDS reads do not transpose the latent, a run of neighbouring keys
-     * has twice the length: a whole block. */
-    const int run = fp8 && mla_transpose_takes(m) ? 2 * RUN : RUN;
+     * has twice the length: a whole block. The tensor data mover copies the rows of each wave. */
+    const bool whole = fp8 && mla_transpose_takes(m) && !tir_tensor_copy(m);
+    const int run = whole ? 2 * RUN : RUN;
     const bool in_one_page = lists || (v->page_size && v->page_size % run == 0);
     const bool of_q = v->kv_dtype == ATT_KV_DTYPE_SAME && v->q_dtype == ATT_Q_DTYPE_SAME;
     const bool as_stored = (of_q || fp8) && v->kv_layout == ATT_KV_LAYOUT_NHD;
