@@ -12,7 +12,7 @@
 
 #define CASE_BYTES 128
 #define STRIDE 32            /* bytes per lane; accesses are in the upper half */
-#define OFF UINT64_C(0x0200) /* an inactive lane */
+#define OFF UINT64_C(0x0200) /* mask of the only lane that is inactive */
 #define KEPT 0xaaaabbbbu     /* contents of result registers before the instruction */
 
 enum { DATA = 4, RESULT = 8, FILL = 48, DUMP = 56 };

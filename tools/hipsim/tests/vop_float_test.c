@@ -28,7 +28,7 @@ static void arithmetic(void **state)
         {"v_fmamk_f32 v0, v2, 0x40000000, v4", 0x40400000, ONE, 0, 0x40e00000},
         {"v_fmaak_f32 v0, v2, v4, 0x40000000", 0x40400000, ONE, 0, 0x40a00000},
         {"v_mul_legacy_f32 v0, v2, v4", 0, INF, 0, 0},
-        /* abs, neg */
+        /* The modifiers abs and neg of a source. */
         {"v_add_f32_e64 v0, -|v2|, v4", 0xc0000000, ONE, 0, 0xbf800000},
         {"v_add_f32_e64 v0, -v2, |v4|", 0xc0000000, 0xbf800000, 0, 0x40400000},
         {"v_floor_f32 v0, v2", 0xbfc00000, 0, 0, 0xc0000000},
