@@ -30,7 +30,7 @@ void note_error(double *worst, double got, double expected, double bound)
 {
     const double error = fabs(got - expected);
     const double ratio = error == 0 ? 0 : error / bound;
-    if (!(ratio <= *worst)) /* also true for a ratio that is NaN */
+    if (!isnan(*worst) && !(ratio <= *worst)) /* a NaN stays: no later ratio hides it */
         *worst = ratio;
 }
 
