@@ -21,8 +21,8 @@ unsigned att_state_rows(const struct att_variant *v, const struct att_tile *t);
 /** True if head_dim and head_dim_v are each 64, 128 or 256; if not, the reason is in `why`. */
 bool att_state_check_dims(const struct att_variant *v, struct att_why *why);
 
-/** True if the ops of state spaces, ssd and ssd_prefill, serve the variant; if not, the reason is in
- * `why`. */
+/** True if ssd and ssd_prefill, the ops of state spaces, serve the variant; if not, the reason is
+ * in `why`. */
 bool att_state_space_check(const struct att_variant *v, const struct tir_machine *m,
                            struct att_why *why);
 
