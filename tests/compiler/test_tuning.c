@@ -434,21 +434,24 @@ static void a_tuned_second_kernel_is_built_once(void **state)
     end(&r);
 }
 
-/* Checks that a second kernel is for launches of few tiles or of few keys. With head_dim 128 on
- * gfx942, 193 to 512 keys are few only if there are more tiles than compute units. Launches of
- * fewer tiles have the kernel for few tiles. */
+/* Checks that a second kernel is for launches of few tiles or of few keys. Up to 512 keys are few
+ * only if there are many tiles: from 193 keys on with head_dim 128 on gfx942, with more tiles than
+ * compute units, and from 257 keys on with head_dim 64 on gfx950, with more than twice as many. */
 static void expect_second(const struct att_variant *v)
 {
     const struct att_box *const box = &v->choice->boxes[0], *const more = &v->choice->boxes[1];
     const bool keys = v->head_dim == 128 && !strcmp(box->rows[0].arg, "max_seqlen_k");
-    const bool has_more = keys && !strcmp(v->target, "gfx942");
+    const bool narrow = v->head_dim == 64 && !strcmp(v->target, "gfx950");
+    const bool has_more = narrow || (keys && !strcmp(v->target, "gfx942"));
     assert_int_equal(v->choice->count, has_more ? 2 : 1);
     if (keys)
         assert_int_equal(box->rows[0].max, 192);
+    if (narrow)
+        assert_int_equal(box->rows[0].max, 256);
     if (has_more) {
         assert_string_equal(more->rows[0].arg, "tiles");
-        assert_int_equal(more->rows[0].min, 305);
-        assert_int_equal(more->rows[1].min, 193);
+        assert_int_equal(more->rows[0].min, narrow ? 513 : 305);
+        assert_int_equal(more->rows[1].min, narrow ? 257 : 193);
         assert_int_equal(more->rows[1].max, 512);
     }
     if (v->mask == ATT_MASK_WINDOW) {
