@@ -283,6 +283,8 @@ class Atom:
             self.compare_lists(decode(*call, **more), q, sinks, [(rows, entries, starts)])
         with self.assertRaisesRegex(aiter.NotServed, "no float32 scale for each 64 elements"):
             aiter.pa_decode_sparse(*call, kv_scales=self.t(scales[:, :4]))
+        with self.assertRaisesRegex(aiter.NotServed, "rows in two tensors have no scales"):
+            aiter.sparse_attn_v4_paged_decode(*call, **more, unified_kv_rope=self.t(pool[:, :64]))
 
     def test_decode_over_lists_of_rows_in_two_tensors(self):
         narrow, wide, rows = self.planes((60,), 1)

@@ -22,6 +22,7 @@ def sparse_attn_v4_paged_decode(q, unified_kv, kv_indices, kv_indptr, attn_sink,
     call = "sparse_attn_v4_paged_decode"
     pool = unified_kv
     if kv_scales is not None:
+        c.refuse(call, kv_scales=(unified_kv_rope is not None, "rows in two tensors have no scales of their own"))
         pool, kv_indices = scaled_rows(call, q, pool, kv_scales, kv_indices)
     if unified_kv_rope is not None:
         q, pool = joined_queries(call, q_packed_in, q_rope_in), planes(unified_kv, unified_kv_rope)
