@@ -272,7 +272,7 @@ static struct tir_value worthwhile_piece(struct plan *p, struct tir_value longes
 {
     struct tir_builder *b = &p->b;
     struct tir_value piece = tir_i32(b, 1);
-    for (int n = 1, next; n <= 4096; n = next) {
+    for (int n = 1, next; n <= 8192; n = next) {
         next = n == 1 ? 2 : n & (n - 1) ? n / 3 * 4 : n / 2 * 3;
         const struct tir_value rate = tir_min(b, p->rate, tir_i32(b, LONGEST / (n * n) + 1));
         const struct tir_value more = tir_cmp_gt(b, longest, att_times(b, rate, n * n));
