@@ -348,6 +348,7 @@ static bool is_better(const struct run *r, const struct progress *p, bool mixed,
 static bool precedes(const struct run *r, unsigned i, unsigned other)
 {
     const unsigned half = r->read_group / 2;
+    assert(half);
     const unsigned feeds = r->nodes[i].feeds, than = r->nodes[other].feeds;
     if ((feeds - 1) / half != (than - 1) / half)
         return feeds < than;
