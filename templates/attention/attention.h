@@ -124,7 +124,8 @@ struct att_now {
     /* Operands of O^T += V^T P^T: V^T for the part of the keys that is multiplied next, and the
      * last 8 rows of V^T. */
     struct tir_value v, v_rest;
-    /* Whether the rescale check of the block has updated m, and the factor alpha of O and l. */
+    /* Result of the block's rescale check: true if m was updated, and the factor alpha of O and
+     * l. */
     struct att_softmax_step step;
     /* Weights whose powers are not all computed yet. */
     struct att_powers powers;

@@ -274,6 +274,8 @@ static void begin_attention(struct mla *s)
     if (s->form->begin_pass)
         s->form->begin_pass(s);
     att_attention_scale(&d->attention, d->scores, scale);
+    if (mla_weights_fp8(s))
+        att_softmax_range_fp8(&d->b, &d->attention.softmax);
     s->softmax = d->attention.softmax;
     if (s->split.softmax_keys && s->split.agree != MLA_EXCHANGE_MAX) {
         const unsigned keys = d->keys >> s->split.softmax_keys,
@@ -282,9 +284,9 @@ static void begin_attention(struct mla *s)
             tir_layout_join_blocks(tir_layout_of(d->b.f, d->scores), keys, d->columns);
         s->softmax = att_softmax(&d->b, tir_tile(d->b.f, TIR_F32, keys, columns, &own),
                                  d->attention.softmax.exponent);
+        if (mla_weights_fp8(s))
+            att_softmax_range_fp8(&d->b, &s->softmax);
     }
-    if (mla_weights_fp8(s))
-        att_softmax_range_fp8(&d->b, &s->softmax);
     s->softmax.from_zero = s->form->ends_beside_output;
 }
 
