@@ -24,7 +24,7 @@
 
 /* Most packs of a page, most modelled launches of a kernel, most shapes of an op, most bytes of
  * JSON. */
-enum { MAX_PACKS = 2, MAX_LAUNCHES = 2, MAX_SHAPES = 7, MAX_JSON = 256 << 20 };
+enum { MAX_PACKS = 2, MAX_LAUNCHES = 2, MAX_SHAPES = 8, MAX_JSON = 256 << 20 };
 
 /* The lines of report_page.html, NULL at the end. */
 extern const char *const report_page[];
@@ -56,7 +56,7 @@ static const struct op_shapes {
     {"prefill",
      {"q=512,kv_heads=8,heads=%d", "q=1024,kv_heads=8,heads=%d", "q=2048,kv_heads=8,heads=%d",
       "q=4096,kv_heads=8,heads=%d", "q=256,kv_heads=8,heads=%d", "q=64,kv_heads=8,heads=%d",
-      "q=16,kv_heads=8,heads=%d"}},
+      "q=16,kv_heads=8,heads=%d", "batch=32,q=512,kv_heads=8,heads=%d"}},
     {"decode",
      {"batch=4,k=1024,kv_heads=8,heads=%d", "batch=16,k=1024,kv_heads=8,heads=%d",
       "batch=1,k=4096,kv_heads=8,heads=%d", "batch=64,k=1024,kv_heads=8,heads=%d",
