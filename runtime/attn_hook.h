@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * @file The header of a hook: a C file that a description names in `logits:` and that changes
- * logits. Such a file defines attn_logits(). attnc compiles it for the GPU and inlines it in the
+ * @file
+ * The header of a hook: a C file that a description names in `logits:` and that changes logits.
+ * Such a file defines attn_logits(). attnc compiles it for the GPU and inlines it in the
  * kernel, which calls it for every score. attnc also compiles it for the host, so that a reference
  * can call the same function.
  *
