@@ -133,7 +133,8 @@ ROWS = (
      "`kv_layout: planes`; any number of heads; queries in two tensors are joined by `cache_gather`. Scores are multiplied by "
      "`sm_scale`, which AITER ignores", "several queries of a list, `logits`, `attn_lse`"),
     _own("atom.model_ops.v4_kernels", ("sparse_attn_v4_paged_decode", "sparse_attn_v4_paged_prefill"),
-         "the same rows of 16 bits or in two tensors, for decode from a pool, and for prompts from a pool and this pass's rows; `kv_scales`"),
+         "the same rows of 16 bits or in two tensors, for decode from a pool, and for prompts from a pool and this pass's rows; `kv_scales`",
+         "`kv_scales` of rows in two tensors"),
     _own("atom.model_ops.sparse_attn_v4", ("sparse_attn", "sparse_attn_ragged"),
          "a list of rows for each query, of its sequence or of all rows", "fp8 rows"),
     _own("v4_kernels", ("qk_norm_rope_maybe_quant", "inverse_rope_inplace"),
