@@ -58,8 +58,8 @@ struct tir_schedule {
     uint8_t bare_last;
     /* prefetch distance: matrix instructions from an LDS read to the use of its data; 0: 5 */
     uint8_t read_ahead;
-    /* matrix instructions between two groups of LDS reads that feed matrix instructions, at least 2;
-     * 0: reads are placed one by one */
+    /* matrix instructions between two groups of LDS reads that feed matrix instructions, at least
+     * 2; 0: reads are placed one by one */
     uint8_t read_group;
     /* matrix instructions from an op that transposes LDS data in registers to the use of its
      * result; 0: placed like other work */

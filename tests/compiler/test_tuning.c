@@ -434,9 +434,9 @@ static void a_tuned_second_kernel_is_built_once(void **state)
     end(&r);
 }
 
-/* Checks that a second kernel is for launches of few tiles or of few keys. Up to 512 keys are few
- * only if there are many tiles: from 193 keys on with head_dim 128 on gfx942, with more tiles than
- * compute units, and from 257 keys on with head_dim 64 on gfx950, with more than twice as many. */
+/* Checks that a second kernel is for launches of few tiles or of few keys. 193 to
+ * 512 keys of head_dim 128 on gfx942 are few only with more tiles than compute units. 257 to 512
+ * keys of head_dim 64 on gfx950 are few only with more than twice as many tiles. */
 static void expect_second(const struct att_variant *v)
 {
     const struct att_box *const box = &v->choice->boxes[0], *const more = &v->choice->boxes[1];
