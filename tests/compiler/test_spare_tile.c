@@ -86,8 +86,8 @@ static void one_that_does_not_spill_keeps_its_tile(void **state)
     attnc_kernel_free(&same);
 }
 
-/* --emit=asm prints the assembly of the kernel that a pack would contain: the kernel with the spare
- * tile. */
+/* The best tile of this variant spills registers, so attnc builds it with a smaller tile, the spare
+ * tile. Checks that --emit=asm prints the assembly of the same tile. */
 static void assembly_is_of_the_same_tile(void **state)
 {
     (void)state;

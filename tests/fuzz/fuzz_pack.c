@@ -16,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-/* The functions from here on stand for a HIP library with one GPU, whose functions always
+/* The functions from here on replace a HIP library with one GPU, whose functions always
  * succeed. */
 
 static int get_device(int *ordinal)

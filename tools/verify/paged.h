@@ -150,8 +150,8 @@ struct page_lists {
     int32_t *unseen;
     int32_t *first; /* [count + 1]: index in `pages` of each sequence's first page */
     int32_t *pages; /* pages of all sequences in order; set by page_lists_fill() */
-    /* page_size: tokens of a page. spare: number of pages that belong to no sequence */
-    int page_size, spare;
+    int page_size;  /* tokens of a page */
+    int spare;      /* number of pages in the cache that no sequence uses */
     /* far: pages are GiB apart; in_order: pages are consecutive, or blocks are a permutation */
     bool far, in_order;
     bool spare_first; /* true: page 0 belongs to no sequence */
@@ -162,8 +162,9 @@ struct page_lists {
 enum { PAGES_FAR_STRIDE = 64 << 20 }; /* bytes between pages that are far apart */
 
 /**
- * Counts the pages that the sequences of `l` use, and adds l->spare unused pages. Called in struct
- * verify_op.size. Sets l->first, and cache->page_count unless `cache` is NULL. Sets pages->entries
+ * Sets the sizes of the cache and of the page table for the sequences of `l`. An op's callback
+ * verify_op.size calls it. Sets l->first, and cache->page_count to the pages of all sequences plus
+ * l->spare, unless `cache` is NULL. Sets pages->entries
  * to the entries of a row of the table, or of all lists with ATTN_PAGES_INDICES. With l->far, used
  * pages are beyond 4 GiB after paged_spread() by PAGES_FAR_STRIDE. With l->in_order there are no
  * unused pages.

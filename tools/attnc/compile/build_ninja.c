@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attnc build --emit=ninja: writes a ninja file with an edge for each kernel. Executors that read
- * such files can run the edges on many machines. An edge builds one kernel without a cache, so that
- * its inputs alone decide its output. The last edge joins the packs.
+ * such files can run the edges on many machines. An edge builds one kernel and reads no kernel
+ * cache, so equal inputs give an equal output on each machine. The last edge runs `attnc join`,
+ * which writes the pack of all kernels.
  */
 #include <limits.h>
 #include <stdlib.h>

@@ -133,9 +133,10 @@ static size_t count_new(const struct tune_key *key, const struct leaf *l, size_t
     return now > before ? now - before : 0;
 }
 
-/* Tries all cuts of the leaf at the launch value `arg`. Stores in `best` the one with the largest
- * gain, if it gains more than `best` and adds at most `spare` kernels. `number` is the leaf's
- * index, `room` memory for two flags per shape. */
+/* Tries each cut of leaf `l` into launches with at most, and with more than, a value of the launch
+ * argument `arg`. Replaces *best by the cut that saves most time, if that is more than *best saves.
+ * Skips cuts that add more than `spare` kernels to the pack. `number` is the index of the leaf;
+ * `room` is scratch memory, two flags for each shape. */
 static void try_argument(const struct tune_key *key, const struct leaf *l, size_t number,
                          const char *arg, size_t spare, bool *room, struct cut *best)
 {

@@ -60,7 +60,7 @@ struct tune_candidate {
     char tile[ATT_TILE_TEXT_MAX];
     /* Hash of the kernel and of the timing model, in hexadecimal digits. */
     char source[TUNE_SOURCE];
-    /* Hash of the kernel alone, in hexadecimal digits. */
+    /* Hash of the machine code, without the timing model, in hexadecimal digits. */
     char code[TUNE_SOURCE];
     /* The reason for which the candidate is no longer timed; NULL: it is timed. */
     const char *dropped;
@@ -369,7 +369,7 @@ enum tune_fit_mode {
     TUNE_FIT,        /* fits the values of rows, finds new rows, and writes the table */
     TUNE_FIT_REVISE, /* removes rows whose values no longer gain, and writes the table */
     TUNE_FIT_CHECK,  /* evaluates a sample of rows again; an error if one no longer gains */
-    TUNE_FIT_RULES,  /* times kernels with the table and by the rules alone */
+    TUNE_FIT_RULES,  /* compares the times of kernels built with and without the table */
 };
 
 /** The options of attnc tune --defaults. */
