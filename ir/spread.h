@@ -53,7 +53,8 @@ struct tir_layout tir_spread_layout(const struct tir_spread *s);
 struct tir_layout tir_spread_one(const struct tir_machine *m);
 
 /** Returns the layout of a tile of rows x cols elements, spread row by row over lanes, then waves,
- * then registers. A lane has `chunk` adjacent elements of a row. */
+ * then registers. A lane has `chunk` adjacent elements of a row. The four numbers are powers
+ * of two. */
 struct tir_layout tir_spread_chunks(const struct tir_machine *m, unsigned waves, unsigned chunk,
                                     unsigned rows, unsigned cols);
 

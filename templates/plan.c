@@ -265,9 +265,9 @@ static struct tir_value pieces_of_batch(struct plan *p, struct tir_value piece)
     return total(p, sum);
 }
 
-/* Returns the least size of a piece, in units, that is worth its merge: the first of 1, 2, 3, 4, 6,
- * 8, 12, ... for which r times its square is at least `longest`. r is p->rate, limited in each step
- * so that the product does not overflow. */
+/* Returns the least size (i32) of a piece, in units, that is worth its merge: the first of 1, 2, 3,
+ * 4, 6, 8, 12, ... 12,288 whose square times r is at least `longest`. `longest` (i32) is the number
+ * of units of the longest sequence. r is p->rate, or less if the product would overflow. */
 static struct tir_value worthwhile_piece(struct plan *p, struct tir_value longest)
 {
     struct tir_builder *b = &p->b;

@@ -23,11 +23,10 @@
 
 enum {
     PARTS = 2,
-    PART = 32 /* columns of the latent in an instruction's result: a part of O^T */
-    ,
-    EARLY = 32 /* columns of c that are read from LDS in the phase before their product */,
-    SETTLED_EARLY = 14 /* MFMA wait states that pass while a store to LDS ends */,
-    ALL_STATES = 20 /* most MFMA wait states before the VALU may read a result */
+    PART = 32,          /* columns of the latent in an instruction's result: a part of O^T */
+    EARLY = 32,         /* columns of c that are read from LDS in the phase before their product */
+    SETTLED_EARLY = 14, /* MFMA wait states that pass while a store to LDS ends */
+    ALL_STATES = 20     /* most wait states from any MFMA to a VALU read of its result */
 };
 
 struct tir_layout mla_exchange_with_keys(const struct tir_layout *l)
