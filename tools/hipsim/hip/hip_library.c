@@ -216,33 +216,44 @@ static struct ihipKernel_t *kernel_named(struct ihipLibrary_t *library, const ch
     return kernel;
 }
 
-/* Stores the handles of at most `count` kernels, or with `name` only of the kernel with that
- * name. */
-static hipError_t list(struct ihipLibrary_t *library, const char *name, hipKernel_t *kernels,
-                       unsigned count)
+/* Stores the handles of the library's first kernels, `count` at most. */
+static hipError_t enumerate_kernels(struct ihipLibrary_t *library, hipKernel_t *kernels,
+                                    unsigned count)
 {
     struct ihipModule_t *module;
     hipError_t error = module_on(library, hip_current_device(), &module);
 
     if (error != hipSuccess)
         return error;
-    if (name) {
-        struct ihipModuleSymbol_t *function = hip_module_function(module, name);
-        if (!function)
-            return hip_fail(hipErrorNotFound, "the library has no kernel named %.200s", name);
-        hip_object_put(function);
-    }
     pthread_mutex_lock(&library->lock);
     for (unsigned i = 0; i < count && i < module->code->nkernels && error == hipSuccess; i++) {
-        kernels[i] = kernel_named(library, name ? name : module->code->kernels[i].name);
+        kernels[i] = kernel_named(library, module->code->kernels[i].name);
         error = kernels[i] ? hipSuccess : hipErrorOutOfMemory;
     }
     pthread_mutex_unlock(&library->lock);
     return error;
 }
 
-/* Stores the handles of at most `count` kernels of the library, or with `name` only of the kernel
- * with that name. */
+/* Stores the handle of the library's kernel `name`. */
+static hipError_t find_kernel(struct ihipLibrary_t *library, const char *name, hipKernel_t *kernel)
+{
+    struct ihipModule_t *module;
+    const hipError_t error = module_on(library, hip_current_device(), &module);
+
+    if (error != hipSuccess)
+        return error;
+    struct ihipModuleSymbol_t *function = hip_module_function(module, name);
+    if (!function)
+        return hip_fail(hipErrorNotFound, "the library has no kernel named %.200s", name);
+    hip_object_put(function);
+    pthread_mutex_lock(&library->lock);
+    *kernel = kernel_named(library, name);
+    pthread_mutex_unlock(&library->lock);
+    return *kernel ? hipSuccess : hipErrorOutOfMemory;
+}
+
+/* Stores the handle of the kernel `name` in kernels[0]. Without a name, stores the handles of the
+ * library's first kernels, `count` at most. */
 static hipError_t get_kernels(hipLibrary_t handle, const char *name, hipKernel_t *kernels,
                               unsigned count)
 {
@@ -251,7 +262,8 @@ static hipError_t get_kernels(hipLibrary_t handle, const char *name, hipKernel_t
     struct ihipLibrary_t *library = hip_object_get(handle, HIP_LIBRARY);
     if (!library)
         return invalid("library", handle);
-    const hipError_t error = list(library, name, kernels, count);
+    const hipError_t error =
+        name ? find_kernel(library, name, kernels) : enumerate_kernels(library, kernels, count);
     hip_object_put(library);
     return error;
 }

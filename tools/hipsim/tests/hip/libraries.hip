@@ -95,6 +95,8 @@ static void names(const char *path)
         HIP(hipKernelGetName(&name, all[i]));
         HIP(hipKernelGetLibrary(&found, all[i]));
         CHECK(found == library && (strcmp(name, "number") == 0) == (all[i] == number));
+        HIP(hipLibraryGetKernel(&again, library, name));
+        CHECK(again == all[i] && (i == 0 || all[i] != all[i - 1]));
         seen += all[i] == number;
     }
     CHECK(seen == 1 && !all[count]);
