@@ -39,20 +39,24 @@ struct cell {
     /* Number of barriers before the accesses; the cell counts as empty if that is not the current
      * number. */
     uint32_t epoch;
-    uint32_t read_at; /* code offset of the last read */
     union {
         struct {
-            uint16_t writers, readers; /* waves, a bit each; all writers wrote the same bytes */
-            uint8_t written, read;     /* masks of the bytes of the dword */
-            uint8_t last;              /* index of the last wave that wrote */
+            uint8_t written, read; /* masks of the bytes of the dword */
+            uint8_t last;          /* index of the last wave that wrote */
             uint8_t flags;
         };
-        uint64_t uses; /* these six members as one word; the host is little-endian */
+        uint32_t uses; /* these four members as one word; the host is little-endian */
+    };
+    union {
+        struct {
+            uint32_t writers, readers; /* waves, a bit each; all writers wrote the same bytes */
+        };
+        uint64_t waves; /* these two as one word */
     };
 };
 
-/* First bits of the members in cell.uses; `writers` begins at bit 0. */
-enum { USES_READERS = 16, USES_WRITTEN = 32, USES_READ = 40, USES_LAST = 48, USES_FLAGS = 56 };
+/* First bits of members in cell.uses and cell.waves; the first member begins at bit 0. */
+enum { USES_READ = 8, USES_LAST = 16, USES_FLAGS = 24, WAVES_READERS = 32 };
 
 /* Part of a dword's record for reports, and for reads after the next barrier. */
 struct site {
@@ -62,7 +66,7 @@ struct site {
     uint32_t write_time, read_time;
     /* epoch of `swappers`, the waves that have swapped the value by an atomic, a bit each */
     uint32_t swap_epoch;
-    uint16_t swappers;
+    uint32_t swappers;
 };
 
 /* A store to bytes that another wave uses. It is a race if it changes them. */
@@ -81,6 +85,7 @@ struct race {
     /* Cells and sites by LDS dword. */
     struct cell *cells;
     struct site *sites;
+    uint32_t *read_at; /* code offset of the last read, by LDS dword */
     struct race_global *global;
     struct race_clocks clocks;
     struct race_spare spare;
@@ -103,8 +108,8 @@ struct probe {
     /* Host address of the dword. */
     const uint8_t *p;
     uint32_t epoch;
-    /* Bit of the wave in masks. */
-    uint16_t self;
+    uint32_t self;     /* bit of the wave in masks */
+    uint32_t *read_at; /* entry of the dword in race.read_at */
     uint8_t lane;
     uint8_t mask; /* mask of the accessed bytes */
     enum mem_direction direction;
@@ -119,6 +124,7 @@ static void destroy(void *state)
     struct race *r = state;
     free(r->cells);
     free(r->sites);
+    free(r->read_at);
     race_global_destroy(r->global);
     free(r);
 }
@@ -133,9 +139,10 @@ static void *create(const struct launch *l, void *shadow)
         return NULL;
     r->cells = calloc(dwords, sizeof(*r->cells));
     r->sites = calloc(dwords, sizeof(*r->sites));
+    r->read_at = calloc(dwords, sizeof(*r->read_at));
     reads_create(&r->reads, l->lds_bytes);
     r->global = race_global_create(shadow, &r->clocks, &r->spare);
-    if (r->cells && r->sites && r->global)
+    if (r->cells && r->sites && r->read_at && r->global)
         return r;
     destroy(r);
     return NULL;
@@ -145,12 +152,11 @@ static void *create(const struct launch *l, void *shadow)
 static void begin(void *state, const struct workgroup *wg)
 {
     struct race *r = state;
-    (void)wg;
     r->base = ++r->newest;
     r->nconflicts = 0;
     race_spare_begin(&r->spare);
     reads_begin(&r->reads);
-    clocks_begin(&r->clocks);
+    clocks_begin(&r->clocks, wg->nwaves);
     race_global_begin(r->global);
 }
 
@@ -240,10 +246,10 @@ bool race_fence_report(struct wave *w, const struct inst *in, const struct race_
 /* Returns the earlier access that conflicts with `a`. `writers` and `readers` are masks of the
  * other waves that stored and loaded. */
 static struct race_other other_of(const struct probe *a, const struct cell *c, const struct site *s,
-                                  uint16_t writers, uint16_t readers)
+                                  uint32_t writers, uint32_t readers)
 {
     bool wrote = writers != 0;
-    uint16_t others = wrote ? writers : readers;
+    uint32_t others = wrote ? writers : readers;
     unsigned last = others >> c->last & 1 ? c->last : (unsigned)__builtin_ctz(others);
     return (struct race_other){
         .address = a->address,
@@ -252,7 +258,7 @@ static struct race_other other_of(const struct probe *a, const struct cell *c, c
         .lds = true,
         .wave = (uint8_t)(wrote ? last : (unsigned)__builtin_ctz(others)),
         .wrote = wrote,
-        .at = wrote ? s->write_at : c->read_at,
+        .at = wrote ? s->write_at : *a->read_at,
     };
 }
 
@@ -287,7 +293,7 @@ static uint32_t read_time(const struct probe *a, const struct cell *c, const str
 /* Records the load `a` in the dword's cell. */
 static void note_read(const struct probe *a, struct cell *c, struct site *s)
 {
-    if (clocks_run(&a->race->clocks) && !(c->readers & (uint16_t)~a->self)) {
+    if (clocks_run(&a->race->clocks) && !(c->readers & ~a->self)) {
         s->read_time = a->race->clocks.now;
         c->flags |= SITE_READ_TIME;
     }
@@ -297,7 +303,7 @@ static void note_read(const struct probe *a, struct cell *c, struct site *s)
         c->flags &= (uint8_t)~SITE_READ_ATOMIC;
     c->readers |= a->self;
     c->read |= a->mask;
-    c->read_at = (uint32_t)a->in->offset;
+    *a->read_at = (uint32_t)a->in->offset;
 }
 
 /* True for the release of a lock: a plain store to a dword that only atomics have written, this
@@ -327,7 +333,7 @@ static bool note(const struct probe *a, struct cell *c, struct site *s, bool sha
         s->swappers = (s->swap_epoch == a->epoch ? s->swappers : 0) | a->self;
         s->swap_epoch = a->epoch;
     }
-    if (clocks_run(k) && !(shared && c->writers & (uint16_t)~a->self)) {
+    if (clocks_run(k) && !(shared && c->writers & ~a->self)) {
         s->write_time = k->now;
         c->flags |= SITE_WRITE_TIME;
     }
@@ -352,10 +358,10 @@ static bool polls(const struct probe *a, uint32_t offset)
 
 /* True if the plain store releases a lock, or sets a flag that other waves poll. */
 static bool sets_flag(const struct probe *a, const struct cell *c, const struct site *s,
-                      uint16_t readers)
+                      uint32_t readers)
 {
     return a->direction == MEM_WRITE && !a->atomic &&
-           (releases_lock(a, c, s) || (readers && polls(a, c->read_at)));
+           (releases_lock(a, c, s) || (readers && polls(a, *a->read_at)));
 }
 
 /* Releases the accesses that the wave made before its store `a`, if that store sets a flag
@@ -374,7 +380,7 @@ static void release_by_flag(const struct probe *a, bool raised)
  * stores.
  */
 static bool is_intended(const struct probe *a, const struct cell *c, const struct site *s,
-                        uint16_t writers)
+                        uint32_t writers)
 {
     const uint32_t at = (uint32_t)a->in->offset;
     if (a->direction == MEM_READ) {
@@ -383,24 +389,24 @@ static bool is_intended(const struct probe *a, const struct cell *c, const struc
         if (!polls(a, at))
             return c->flags & SITE_ATOMIC && race_feeds_compare(a->w->launch, at);
         clocks_acquire(&a->race->clocks, a->w->id, a->address);
-        for (unsigned left = c->flags & SITE_ATOMIC ? 0 : writers; left; left &= left - 1)
+        for (uint32_t left = c->flags & SITE_ATOMIC ? 0 : writers; left; left &= left - 1)
             clocks_follow(&a->race->clocks, a->w->id, (unsigned)__builtin_ctz(left),
                           write_time(a, c, s));
         return true;
     }
     return !writers && a->atomic &&
-           (c->flags & SITE_READ_ATOMIC || polls(a, c->read_at) ||
-            race_feeds_compare(a->w->launch, c->read_at));
+           (c->flags & SITE_READ_ATOMIC || polls(a, *a->read_at) ||
+            race_feeds_compare(a->w->launch, *a->read_at));
 }
 
 /* Removes from *writers and *readers the waves whose accesses are ordered before this one. If it is
  * a store, removes them from the cell too. */
 static void settle_order(const struct probe *a, struct cell *c, const struct site *s,
-                         uint16_t *writers, uint16_t *readers)
+                         uint32_t *writers, uint32_t *readers)
 {
     const struct race_clocks *k = &a->race->clocks;
-    *writers &= (uint16_t)~clocks_ordered(k, a->w->id, *writers, write_time(a, c, s));
-    *readers &= (uint16_t)~clocks_ordered(k, a->w->id, *readers, read_time(a, c, s));
+    *writers &= ~clocks_ordered(k, a->w->id, *writers, write_time(a, c, s));
+    *readers &= ~clocks_ordered(k, a->w->id, *readers, read_time(a, c, s));
     if (a->direction == MEM_READ)
         return;
     c->writers &= *writers | a->self;
@@ -423,11 +429,11 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
         }
         *c = (struct cell){.epoch = a->epoch};
     }
-    if (!((c->writers | c->readers) & (uint16_t)~a->self)) {
+    if (!((c->writers | c->readers) & ~a->self)) {
         release_by_flag(a, note(a, c, s, false));
         return true;
     }
-    uint16_t writers = c->writers & (uint16_t)~a->self, readers = c->readers & (uint16_t)~a->self;
+    uint32_t writers = c->writers & ~a->self, readers = c->readers & ~a->self;
     if (clocks_run(&a->race->clocks))
         settle_order(a, c, s, &writers, &readers);
     bool partial =
@@ -473,37 +479,40 @@ static bool touch_lane(struct probe *a, uint64_t first, const uint8_t *p, unsign
         a->address = at;
         a->p = at < first ? p - (first - at) : p + (at - first);
         a->mask = (uint8_t)(WHOLE >> (4 - (to - from)) << from);
+        a->read_at = &r->read_at[at / 4];
         if (!touch(a, &r->cells[at / 4], &r->sites[at / 4]))
             return false;
     }
     return true;
 }
 
-/* A cell as a vector of the host: epoch, read_at, and the halves of `uses`. */
+/* A cell as a vector of the host: epoch, uses, writers, readers. */
 typedef uint32_t cell_words __attribute__((vector_size(sizeof(struct cell))));
 
 /* Masks with which a repeated read updates a cell of its own epoch that no wave has written. */
 struct again {
     cell_words want, test; /* a cell qualifies if it equals `want` in the bits of `test` */
     cell_words kept, use;  /* bits of the cell that stay; bits that the read sets */
+    uint32_t at;           /* code offset of the read */
 };
 
 /* Returns the masks for a read by the wave of probe `a`. */
 static struct again again_of(const struct probe *a)
 {
-    const uint32_t flags = (uint32_t)(uint8_t)~SITE_READ_ATOMIC << (USES_FLAGS - 32);
-    const uint32_t whole = (uint32_t)WHOLE << (USES_READ - 32);
+    const uint32_t flags = (uint32_t)(uint8_t)~SITE_READ_ATOMIC << USES_FLAGS;
     return (struct again){
         .want = {a->epoch},
-        .test = {UINT32_MAX, 0, 0xffff, 0},
-        .kept = {UINT32_MAX, 0, 0xffff0000, flags},
-        .use = {0, (uint32_t)a->in->offset, (uint32_t)a->self << USES_READERS, whole},
+        .test = {UINT32_MAX, 0, UINT32_MAX, 0},
+        .kept = {UINT32_MAX, flags, 0, UINT32_MAX},
+        .use = {0, (uint32_t)WHOLE << USES_READ, 0, a->self},
+        .at = (uint32_t)a->in->offset,
     };
 }
 
 /* Records a read of `n` dwords that were read and not written since the barrier, for launches
  * without the timing model. False, with nothing recorded, if they are not all so. */
-static inline bool read_again(struct cell *cells, unsigned n, const struct again *g)
+static inline bool read_again(struct cell *cells, uint32_t *read_at, unsigned n,
+                              const struct again *g)
 {
     cell_words differs = {0}, c;
     uint64_t halves[2];
@@ -518,6 +527,7 @@ static inline bool read_again(struct cell *cells, unsigned n, const struct again
         memcpy(&c, &cells[i], sizeof(c));
         c = (c & g->kept) | g->use;
         memcpy(&cells[i], &c, sizeof(c));
+        read_at[i] = g->at;
     }
     return true;
 }
@@ -528,23 +538,25 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
 {
     if ((first | bytes) & 3)
         return false;
-    const uint64_t kept = ~((uint64_t)SITE_READ_ATOMIC << USES_FLAGS);
-    const uint64_t use = (uint64_t)a->self << USES_READERS | (uint64_t)WHOLE << USES_READ;
-    const uint64_t timed = (uint64_t)clocks_run(&r->clocks) * SITE_READ_TIME << USES_FLAGS;
+    const uint32_t kept = ~((uint32_t)SITE_READ_ATOMIC << USES_FLAGS);
+    const uint32_t use = (uint32_t)WHOLE << USES_READ;
+    const uint32_t timed = (uint32_t)clocks_run(&r->clocks) * SITE_READ_TIME << USES_FLAGS;
     for (uint64_t i = first / 4; i < (first + bytes) / 4; i++) {
         struct cell *c = &r->cells[i];
         const bool same = c->epoch == a->epoch;
-        if (same ? c->writers && (c->writers | c->readers) & (uint16_t)~a->self
+        if (same ? c->writers && (c->writers | c->readers) & ~a->self
                  : a->pending && outstanding(a, c, &r->sites[i]))
             return false;
-        uint64_t uses = same ? c->uses & kept : 0;
-        if (timed && !((uint16_t)(uses >> USES_READERS) & (uint16_t)~a->self)) {
+        if (!same)
+            *c = (struct cell){.epoch = a->epoch};
+        c->uses &= kept;
+        if (timed && !(c->readers & ~a->self)) {
             r->sites[i].read_time = r->clocks.now;
-            uses |= timed;
+            c->uses |= timed;
         }
-        c->epoch = a->epoch;
-        c->read_at = (uint32_t)a->in->offset;
-        c->uses = uses | use;
+        c->uses |= use;
+        c->readers |= a->self;
+        r->read_at[i] = (uint32_t)a->in->offset;
     }
     return true;
 }
@@ -553,16 +565,17 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
 struct plain_store {
     uint32_t epoch, at, seq; /* values of cell.epoch, site.write_at and site.seq */
     bool timed;              /* true: site.write_time is recorded */
-    uint64_t foreign;        /* bits of cell.uses that must be 0 */
-    uint64_t kept;           /* bits of cell.uses that stay */
+    uint64_t foreign;        /* bits of cell.waves that must be 0 */
+    uint32_t self;           /* bit of the wave in masks */
+    uint32_t kept;           /* bits of cell.uses that stay */
     /* bits of cell.uses that the store sets, without the mask of written bytes */
-    uint64_t use;
+    uint32_t use;
 };
 
 /* Returns the values for the store of probe `a`. */
 static struct plain_store plain_store_of(const struct race *r, const struct probe *a)
 {
-    const uint64_t others = (uint16_t)~a->self;
+    const uint64_t others = ~a->self;
     const bool timed = clocks_run(&r->clocks);
     const unsigned flags =
         (a->in->row->flags & ROW_LDS ? SITE_DS : 0u) | (timed ? SITE_WRITE_TIME : 0u);
@@ -571,10 +584,10 @@ static struct plain_store plain_store_of(const struct race *r, const struct prob
         .at = (uint32_t)a->in->offset,
         .seq = a->w->issued[WAIT_LGKM],
         .timed = timed,
-        .foreign = others | others << USES_READERS | (uint64_t)SITE_ATOMIC << USES_FLAGS,
-        .kept = UINT64_C(0xffff) << USES_READERS | UINT64_C(0xffff) << USES_WRITTEN |
-                (uint64_t)(SITE_MIXED | SITE_READ_ATOMIC | SITE_READ_TIME) << USES_FLAGS,
-        .use = a->self | (uint64_t)(uint8_t)a->w->id << USES_LAST | (uint64_t)flags << USES_FLAGS,
+        .foreign = others | others << WAVES_READERS,
+        .self = a->self,
+        .kept = 0xffff | (uint32_t)(SITE_MIXED | SITE_READ_ATOMIC | SITE_READ_TIME) << USES_FLAGS,
+        .use = a->w->id << USES_LAST | flags << USES_FLAGS,
     };
 }
 
@@ -586,16 +599,17 @@ static inline bool write_plain(struct race *r, const struct plain_store *p, uint
     const unsigned from = first & 3, parts = bytes < 4 ? (1u << bytes) - 1 : WHOLE;
     if (bytes < 4 ? from + bytes > 4 : (first | bytes) & 3)
         return false;
-    const uint64_t use = p->use | (uint64_t)(parts << from) << USES_WRITTEN;
+    const uint32_t use = p->use | parts << from;
     struct cell *c = &r->cells[first / 4];
     struct site *s = &r->sites[first / 4];
     for (unsigned left = (from + bytes + 3) / 4; left; left--, c++, s++) {
         const bool same = c->epoch == p->epoch;
-        const uint64_t uses = same ? c->uses : 0;
-        if (uses & p->foreign)
+        const uint64_t waves = same ? c->waves : 0;
+        const uint32_t uses = same ? c->uses : 0;
+        if (waves & p->foreign || uses & (uint32_t)SITE_ATOMIC << USES_FLAGS)
             return false;
-        c->read_at = same ? c->read_at : 0;
         c->uses = (uses & p->kept) | use;
+        c->waves = waves | p->self;
         c->epoch = p->epoch;
         s->write_at = p->at;
         s->seq = p->seq;
@@ -608,16 +622,17 @@ static inline bool write_plain(struct race *r, const struct plain_store *p, uint
 /* Enters a kept read of the current epoch in the cells. No store has accessed its dwords. */
 static void enter_read(struct race *r, const struct kept_read *k)
 {
-    const uint64_t kept = UINT64_C(0xffff) << USES_READERS | (uint64_t)(uint8_t)~SITE_READ_ATOMIC
-                                                                 << USES_FLAGS;
-    const uint64_t use = UINT64_C(1) << (USES_READERS + k->wave) | (uint64_t)WHOLE << USES_READ;
+    const uint32_t kept = (uint32_t)(uint8_t)~SITE_READ_ATOMIC << USES_FLAGS;
+    const uint32_t use = (uint32_t)WHOLE << USES_READ;
     unsigned l;
     FOR_LANES(l, k->lanes)
     for (unsigned i = 0; i < k->dwords; i++) {
         struct cell *c = &r->cells[k->address[l] / 4 + i];
-        c->uses = (c->epoch == r->reads.epoch ? c->uses & kept : 0) | use;
-        c->epoch = r->reads.epoch;
-        c->read_at = k->at;
+        if (c->epoch != r->reads.epoch)
+            *c = (struct cell){.epoch = r->reads.epoch};
+        c->uses = (c->uses & kept) | use;
+        c->readers |= UINT32_C(1) << k->wave;
+        r->read_at[k->address[l] / 4 + i] = k->at;
     }
 }
 
@@ -659,7 +674,7 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
         .in = in,
         .race = r,
         .epoch = r->base + (uint32_t)w->wg->barriers,
-        .self = (uint16_t)(1u << w->id),
+        .self = UINT32_C(1) << w->id,
         .direction = direction,
         .atomic = atomic,
         .swap = direction == MEM_MODIFY && swaps(in),
@@ -684,7 +699,8 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
         const uint64_t at = m->addr[l];
         a.lane = (uint8_t)l;
         a.mask = WHOLE; /* touch_lane() has changed the mask for its last dword */
-        if (repeats && at % 4 == 0 && read_again(r->cells + at / 4, bytes / 4, &again))
+        if (repeats && at % 4 == 0 &&
+            read_again(r->cells + at / 4, r->read_at + at / 4, bytes / 4, &again))
             continue;
         if (!atomic &&
             (plain_read ? read_plain(r, &a, at, bytes) : write_plain(r, &store, at, bytes)))

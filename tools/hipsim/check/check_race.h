@@ -34,7 +34,7 @@ struct race_other {
     uint64_t group;   /* index, in the grid, of the workgroup that made the access */
     uint32_t at;      /* code offset, in bytes, of the instruction that made the access */
     /* waves whose load repeats one of the storing wave, a bit each (check_race_later.h) */
-    uint16_t readers;
+    uint32_t readers;
     uint8_t wave, lane; /* the access's wave in the workgroup, and its lane */
     bool wrote, lds;    /* true: the access is a write; it is to LDS, not to global memory */
     bool unwaited;      /* true: a write from before the barrier that no wait has completed */

@@ -13,23 +13,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CLOCK_WAVES 16u
+#include "wave.h"
+
+/* Number of waves whose stamps are joined at once. */
+#define CLOCK_STEP 16u
 /* Number of addresses, by hash; two addresses with the same entry only add order. */
 #define CLOCK_LOCATIONS 256u
 
 struct race_clocks {
     uint32_t now;  /* stamp of the last release */
     uint32_t base; /* value of `now` when the workgroup began */
+    /* waves of the workgroup, rounded up to a multiple of CLOCK_STEP */
+    unsigned waves;
     /* [a][b]: stamp of the last release of wave b that wave a has acquired */
-    uint32_t seen[CLOCK_WAVES][CLOCK_WAVES];
+    uint32_t seen[WAVES_MAX][WAVES_MAX];
     /* 1 + `base` of the workgroup that used the entry last */
     uint32_t tag[CLOCK_LOCATIONS];
     /* by entry: stamp of the last release of each wave that was published there */
-    uint32_t left[CLOCK_LOCATIONS][CLOCK_WAVES];
+    uint32_t left[CLOCK_LOCATIONS][WAVES_MAX];
 };
 
-/** Begins another workgroup, whose waves have no order yet. */
-void clocks_begin(struct race_clocks *c);
+/** Begins another workgroup, of `waves` waves, which have no order yet. */
+void clocks_begin(struct race_clocks *c, unsigned waves);
 
 /** Releases the accesses that `wave` (its index) has made. clocks_leave() publishes the release. */
 void clocks_release(struct race_clocks *c, unsigned wave);
@@ -46,7 +51,7 @@ void clocks_follow(struct race_clocks *c, unsigned wave, unsigned other, uint32_
 
 /** Returns the waves of the mask `waves` whose accesses up to stamp `time` are ordered before
  * `wave`. */
-uint16_t clocks_ordered(const struct race_clocks *c, unsigned wave, uint16_t waves, uint32_t time);
+uint32_t clocks_ordered(const struct race_clocks *c, unsigned wave, uint32_t waves, uint32_t time);
 
 /** True if a wave of the workgroup has made a release. */
 static inline bool clocks_run(const struct race_clocks *c) { return c->now != c->base; }

@@ -76,7 +76,7 @@ struct touch {
     const struct inst *in;
     enum mem_direction direction;
     uint32_t self;      /* interval of the access, with flags ATOMIC or LOCAL */
-    uint16_t bit;       /* bit of the wave */
+    uint32_t bit;       /* bit of the wave */
     uint16_t bad;       /* result: mask of the bytes that conflict */
     bool named;         /* true: `other` is set, for the first conflicting byte */
     bool fences;        /* true: the launch has the fence check */
@@ -177,15 +177,15 @@ static uint32_t touch_interval(struct race_global *g, const struct wave *w)
         if (!g->current)
             return 0;
     }
-    g->shadow->intervals[g->current].touched |= (uint16_t)(1u << w->id);
+    g->shadow->intervals[g->current].touched |= UINT32_C(1) << w->id;
     return g->current;
 }
 
 /* Returns the waves, a bit each, that have not waited for stores of interval `j`. `w` cannot
  * release their part of it. */
-static uint16_t unwaited(struct race_global *g, const struct interval *j, const struct wave *w)
+static uint32_t unwaited(struct race_global *g, const struct interval *j, const struct wave *w)
 {
-    return g->stores.n ? stores_of(&g->stores, w->wg, j->epoch) & (uint16_t)~(1u << w->id) : 0;
+    return g->stores.n ? stores_of(&g->stores, w->wg, j->epoch) & ~(UINT32_C(1) << w->id) : 0;
 }
 
 /* Releases the part of interval `j` that `w` may release, with stamp `stamp`. True if all of it is
@@ -193,9 +193,9 @@ static uint16_t unwaited(struct race_global *g, const struct interval *j, const 
 static bool release_interval(struct race_global *g, struct interval *j, const struct wave *w,
                              uint64_t stamp)
 {
-    const uint16_t bit = (uint16_t)(1u << w->id);
+    const uint32_t bit = UINT32_C(1) << w->id;
     const bool past = j->epoch < (uint32_t)w->wg->barriers || g->nopen > OPEN_MAX;
-    const uint16_t late = past ? unwaited(g, j, w) : 0;
+    const uint32_t late = past ? unwaited(g, j, w) : 0;
     if (!past && !(j->touched & bit))
         return false;
     if (j->released) {
@@ -203,7 +203,7 @@ static bool release_interval(struct race_global *g, struct interval *j, const st
             j->rest = stamp;
         return !late;
     }
-    j->covered = past ? (uint16_t)~late : bit;
+    j->covered = past ? ~late : bit;
     j->released = stamp;
     return past ? !late : j->touched == bit;
 }
@@ -212,7 +212,7 @@ static bool release_interval(struct race_global *g, struct interval *j, const st
 uint64_t race_global_release(struct race_global *g, const struct wave *w)
 {
     struct race_shadow *s = g->shadow;
-    const uint16_t bit = (uint16_t)(1u << w->id);
+    const uint32_t bit = UINT32_C(1) << w->id;
     uint64_t stamp = 0;
     for (uint32_t *at = &g->open; *at;) {
         struct interval *j = &s->intervals[*at];
@@ -268,12 +268,12 @@ static void release_at(struct race_global *g, const struct lane_mem *m, uint64_t
 
 /* True if the accesses of `waves` in interval `id` are ordered before the accesses of the wave of
  * `t` from now on. `time` is clocks.now at these accesses. */
-static bool ordered(const struct touch *t, uint32_t id, uint16_t waves, uint32_t time)
+static bool ordered(const struct touch *t, uint32_t id, uint32_t waves, uint32_t time)
 {
     const struct interval *j = &t->g->shadow->intervals[id & NUMBER];
     if (j->group == (uint32_t)t->w->wg->index) {
-        waves &= (uint16_t)~t->bit;
-        waves &= (uint16_t)~clocks_ordered(t->g->clocks, t->w->id, waves, time);
+        waves &= ~t->bit;
+        waves &= ~clocks_ordered(t->g->clocks, t->w->id, waves, time);
         if (!waves || j->epoch < (uint32_t)t->w->wg->barriers)
             return true;
     }
@@ -324,12 +324,12 @@ static const char *missing_fence(const struct touch *t, const struct cell *c)
 
 /* Records an earlier access, in the interval `id`, that conflicts with the current one. Only the
  * first one is kept. */
-static void note_other(struct touch *t, uint32_t id, uint16_t waves, uint32_t at, uint16_t readers,
+static void note_other(struct touch *t, uint32_t id, uint32_t waves, uint32_t at, uint32_t readers,
                        bool wrote)
 {
     const struct interval *j = &t->g->shadow->intervals[id & NUMBER];
     if (j->group == (uint32_t)t->w->wg->index)
-        waves &= (uint16_t)~t->bit;
+        waves &= ~t->bit;
     if (t->named)
         return;
     t->named = true;
@@ -365,13 +365,13 @@ static bool is_no_race(const struct touch *t, uint32_t id, uint32_t at, bool wro
 
 /* Returns the waves whose load is redundant, a bit each: another wave of their workgroup makes the
  * same load and stores to the location. 0: none. */
-static uint16_t repeats(const struct touch *t, const struct cell *c)
+static uint32_t repeats(const struct touch *t, const struct cell *c)
 {
     const bool loads = t->direction == MEM_READ;
     if (!c->reader || !same_group(t, c->reader) || !(c->readers & (loads ? c->writers : t->bit)))
         return 0;
     if (!loads)
-        return c->readers & (uint16_t)~t->bit;
+        return c->readers & ~t->bit;
     return c->read_at == (uint32_t)t->in->offset && same_group(t, c->writer) ? t->bit : 0;
 }
 
@@ -386,7 +386,7 @@ static uint16_t collide(struct touch *t, const struct cell *c, uint16_t mask)
         return c->written & mask;
     }
     if (written && !harmless && !in_order && !is_no_race(t, c->writer, c->write_at, true)) {
-        const uint16_t readers = t->direction == MEM_READ ? repeats(t, c) : 0;
+        const uint32_t readers = t->direction == MEM_READ ? repeats(t, c) : 0;
         note_other(t, c->writer, c->writers, c->write_at, readers, true);
         return c->written & mask;
     }
@@ -412,7 +412,7 @@ static bool note_read(const struct touch *t, struct cell *c, uint16_t mask)
     if (c->reader && !mine && c->read != mask)
         return false;
     c->read |= mask;
-    c->read_at = (uint32_t)t->in->offset & INT32_MAX;
+    c->read_at = (uint32_t)t->in->offset & CODE_OFFSET;
     c->read_before = false;
     if (mine || c->reader != t->self)
         c->read_time = t->g->clocks->now;
@@ -469,7 +469,7 @@ static void touch(struct touch *t, struct cell *c, unsigned bytes, uint16_t mask
         if (fits || !race_shadow_split(t->g->shadow, c, bytes))
             return;
     }
-    if (c->split == LOST)
+    if (c->parts == LOST)
         return;
     const unsigned part = bytes / 4;
     uint16_t bad = t->bad;
@@ -478,7 +478,7 @@ static void touch(struct touch *t, struct cell *c, unsigned bytes, uint16_t mask
         if (!sub)
             continue;
         t->bad = 0;
-        touch(t, &t->g->shadow->splits[c->split][i], part, sub);
+        touch(t, &t->g->shadow->splits[c->parts][i], part, sub);
         bad |= (uint16_t)(t->bad << i * part);
     }
     t->bad = bad;
@@ -512,12 +512,12 @@ static inline bool touch_quick(const struct touch *t, struct cell *c, uint16_t m
     if (c->split || c->writer || (c->reader && (c->reader != t->self || c->read != mask)))
         return false;
     if (t->direction == MEM_READ) {
-        if (!(c->readers & (uint16_t)~t->bit))
+        if (!(c->readers & ~t->bit))
             c->read_time = t->g->clocks->now;
         c->reader = t->self;
         c->readers |= t->bit;
         c->read = mask;
-        c->read_at = (uint32_t)t->in->offset & INT32_MAX;
+        c->read_at = (uint32_t)t->in->offset & CODE_OFFSET;
         return true;
     }
     if (c->reader)
@@ -645,7 +645,7 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
         .w = w,
         .in = in,
         .direction = direction,
-        .bit = (uint16_t)(1u << w->id),
+        .bit = UINT32_C(1) << w->id,
         .self = touch_interval(g, w),
         .page = UINT64_MAX,
         .fences = (w->launch->checks & CHECK_FENCE) != 0,

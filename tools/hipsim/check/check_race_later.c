@@ -56,7 +56,7 @@ static unsigned find(const struct race_spare *s, const struct inst *load, uint32
 
 /* True if one of `waves` (a bit each) has executed a store that may depend on the load. */
 static bool has_stored(const struct race_spare *s, const struct launch *l, const struct inst *load,
-                       uint16_t waves)
+                       uint32_t waves)
 {
     if (s->lost & waves)
         return true;
@@ -76,7 +76,7 @@ bool race_spare_report(struct race_spare *s, struct wave *w, const struct inst *
     if (!o->readers || !load)
         return race_report(w, in, o, direction);
     const unsigned i = find(s, load, writer.at);
-    const uint16_t new = (uint16_t)(i < s->count ? o->readers & ~s->kept[i].readers : o->readers);
+    const uint32_t new = i < s->count ? o->readers & ~s->kept[i].readers : o->readers;
     if (!new)
         return true;
     if (i == SPARE_KEPT || has_stored(s, w->launch, load, new))
@@ -93,7 +93,7 @@ bool race_spare_report(struct race_spare *s, struct wave *w, const struct inst *
 
 /* Records that the wave with bit `wave` has executed the store `in`. True if that was already
  * recorded. */
-static bool note(struct race_spare *s, uint16_t wave, const struct inst *in)
+static bool note(struct race_spare *s, uint32_t wave, const struct inst *in)
 {
     const uint32_t at = (uint32_t)in->offset + 1;
     for (unsigned n = 0; n < STORES_KEPT; n++) {
@@ -111,7 +111,7 @@ static bool note(struct race_spare *s, uint16_t wave, const struct inst *in)
 
 bool race_spare_stores(struct race_spare *s, struct wave *w, const struct inst *in)
 {
-    const uint16_t bit = (uint16_t)(1u << w->id);
+    const uint32_t bit = UINT32_C(1) << w->id;
     unsigned n = 0;
     bool ok = true;
     if (note(s, bit, in))
@@ -124,6 +124,6 @@ bool race_spare_stores(struct race_spare *s, struct wave *w, const struct inst *
         else
             ok = race_report(w, load, &s->kept[i].writer, MEM_READ);
     }
-    s->count = (uint16_t)n;
+    s->count = n;
     return ok;
 }

@@ -38,17 +38,16 @@ bool collision_changed(const struct collision *k);
 
 /* State of the deferred races of a workgroup. */
 struct race_spare {
-    uint16_t lost; /* waves for which `stores` lacks stores, a bit each */
-    /* Number of entries of `kept`. */
-    uint16_t count;
+    uint32_t lost;  /* waves for which `stores` lacks stores, a bit each */
+    uint32_t count; /* number of entries of `kept` */
     struct {
         uint32_t at; /* code offset of a store + 1; 0: the entry is empty */
-        uint16_t waves;
+        uint32_t waves;
     } stores[STORES_KEPT]; /* hash table by the code offset */
     struct {
         const struct inst *load;
         struct race_other writer;
-        uint16_t readers;
+        uint32_t readers;
     } kept[SPARE_KEPT];
 };
 

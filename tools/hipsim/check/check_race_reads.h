@@ -11,7 +11,6 @@
 #include "check.h"
 
 #define READS_KEPT 1024u /* most recorded reads of a workgroup; further ones are entered at once */
-#define READS_WAVES 16u  /* most waves of a workgroup that check_race.c watches */
 
 /* A read of whole dwords by a wave. */
 struct kept_read {
@@ -35,7 +34,7 @@ struct race_reads {
     uint32_t epoch;
     unsigned shift;         /* log2 of the bytes of a part, for which the masks have a bit */
     uint64_t written, read; /* masks of the parts of LDS that were accessed in this epoch */
-    struct stores_of_wave stores[READS_WAVES];
+    struct stores_of_wave stores[WAVES_MAX];
     unsigned n; /* number of reads in `kept` */
     struct kept_read kept[READS_KEPT];
 };

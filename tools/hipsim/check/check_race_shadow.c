@@ -91,9 +91,9 @@ static void collect(const struct race_shadow *s, const struct cell *c, unsigned 
 {
     const unsigned part = bytes / 4;
 
-    for (unsigned i = 0; c->split && c->split != LOST && i < 4; i++)
-        collect(s, &s->splits[c->split][i], first + i * part, part, page);
-    if (c->split && c->split != LOST)
+    for (unsigned i = 0; c->split && c->parts != LOST && i < 4; i++)
+        collect(s, &s->splits[c->parts][i], first + i * part, part, page);
+    if (c->split)
         return;
     const uint64_t written = c->writer ? c->written : 0, read = c->reader ? c->read : 0;
     const bool atomic = (!c->writer || c->writer & ATOMIC) && (!c->reader || c->reader & ATOMIC);
@@ -165,7 +165,8 @@ bool race_shadow_split(struct race_shadow *s, struct cell *c, unsigned bytes)
     if (block >= SPLITS_MAX) {
         atomic_store(&s->splits_used, SPLITS_MAX);
         atomic_store(&s->full, true);
-        c->split = LOST;
+        c->parts = LOST;
+        c->split = true;
         return false;
     }
     for (unsigned i = 0; i < 4; i++) {
@@ -178,6 +179,7 @@ bool race_shadow_split(struct race_shadow *s, struct cell *c, unsigned bytes)
         if (!k->read)
             k->reader = k->other = 0;
     }
-    c->split = block;
+    c->parts = block;
+    c->split = true;
     return true;
 }

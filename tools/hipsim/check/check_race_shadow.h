@@ -8,6 +8,7 @@
 #ifndef HIPSIM_CHECK_RACE_SHADOW_H
 #define HIPSIM_CHECK_RACE_SHADOW_H
 
+#include <assert.h>
 #include <stdatomic.h>
 
 #include "check_race_later.h"
@@ -29,7 +30,8 @@
 /* Flag in the number of an interval: atomic within the workgroup. */
 #define LOCAL (UINT32_C(1) << 30)
 #define NUMBER (LOCAL - 1)
-#define LOST UINT32_MAX /* value of cell.split: no cells were left for the split */
+#define CODE_OFFSET (LOCAL - 1) /* mask of the bits of cell.read_at */
+#define LOST UINT32_MAX         /* value of cell.parts: no cells were left for the split */
 
 /* Accesses of a workgroup between two of its barriers (an epoch). Cells name intervals by
  * number. */
@@ -37,9 +39,9 @@ struct interval {
     /* number of the workgroup, and its barrier openings before; constant once a cell has the
      * interval's number */
     uint32_t group, epoch;
-    uint16_t touched; /* waves that have accessed memory, a bit each */
+    uint32_t touched; /* waves that have accessed memory, a bit each */
     /* waves whose accesses were released at stamp `released`, a bit each */
-    _Atomic uint16_t covered;
+    _Atomic uint32_t covered;
     _Atomic uint64_t released;
     _Atomic uint64_t rest; /* stamp at which the other waves' accesses were released; 0: not yet */
     uint32_t next;         /* next interval in the list of unreleased intervals; 0: none */
@@ -53,19 +55,22 @@ struct interval {
 struct cell {
     /* numbers of intervals, with flag ATOMIC or LOCAL for such accesses; 0: none */
     uint32_t writer, reader;
-    /* last reading interval of another workgroup than `reader`'s; 0: none */
-    uint32_t other;
-    uint16_t writers, readers; /* waves of the writing and the reading intervals, a bit each */
+    union {
+        /* last reading interval of another workgroup than `reader`'s; 0: none */
+        uint32_t other;
+        uint32_t parts; /* index of the four cells that replace a split cell, or LOST */
+    };
+    uint32_t writers, readers; /* waves of the writing and the reading intervals, a bit each */
     uint16_t written, read;    /* masks of the accessed bytes */
     uint32_t write_at : 31;    /* code offset of the write */
     bool quiet : 1;            /* true: the only store changed no byte */
-    uint32_t read_at : 31;
+    uint32_t read_at : 30;
     bool read_before : 1; /* true: `reader` loaded before the writer stored */
+    bool split : 1;       /* true: `parts` is valid, the other members are not */
     /* values of clocks.now at the write and at the read; the earliest if several waves did */
     uint32_t write_time, read_time;
-    /* index of the four cells that replace a split cell; 0: not split */
-    uint32_t split;
 };
+static_assert(sizeof(struct cell) == 40, "2.5 bytes of cells for a byte of memory");
 
 /* The record. All members are accessed without locks except the cells, which the lock of their
  * stripe protects. */

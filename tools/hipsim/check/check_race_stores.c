@@ -103,11 +103,11 @@ bool stores_meet(struct race_stores *s, const struct wave *w, const struct lane_
     return false;
 }
 
-uint16_t stores_of(struct race_stores *s, const struct workgroup *wg, uint32_t epoch)
+uint32_t stores_of(struct race_stores *s, const struct workgroup *wg, uint32_t epoch)
 {
-    uint16_t waves = 0;
+    uint32_t waves = 0;
     remove_waited(s, wg);
     for (unsigned i = 0; i < s->n; i++)
-        waves |= s->out[i].epoch == epoch ? (uint16_t)(1u << s->out[i].wave) : 0;
+        waves |= s->out[i].epoch == epoch ? UINT32_C(1) << s->out[i].wave : 0;
     return waves;
 }

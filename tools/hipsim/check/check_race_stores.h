@@ -11,8 +11,8 @@
 
 #include "check_race.h"
 
-/* Most recorded stores of a workgroup: those that 16 waves may have in flight. */
-#define STORES_OUT (16u * PENDING_MAX)
+/* Most recorded stores of a workgroup: those that all waves may have in flight. */
+#define STORES_OUT (WAVES_MAX * PENDING_MAX)
 /* Number of recorded stores after which completed ones are removed before another is added. */
 #define STORES_SWEPT 64u
 
@@ -43,6 +43,6 @@ bool stores_meet(struct race_stores *s, const struct wave *w, const struct lane_
                  unsigned bytes, struct race_other *other);
 
 /** Returns the waves that have stores of the epoch in flight, a bit each. */
-uint16_t stores_of(struct race_stores *s, const struct workgroup *wg, uint32_t epoch);
+uint32_t stores_of(struct race_stores *s, const struct workgroup *wg, uint32_t epoch);
 
 #endif

@@ -357,9 +357,6 @@ static int prepare(struct engine *e, struct launch *l)
     if (l->nvgpr > VGPR_FILE || l->nagpr > AGPR_FILE || l->nuser_sgpr > 32)
         return refuse(l, "the launch asks for more registers than a wave has");
     l->checks &= code_isa(l->code)->checks;
-    if (items > 16 * code_isa(l->code)->lanes) /* check_race.c has 16 bits for a workgroup's
-                                                  waves */
-        l->checks &= ~(uint32_t)CHECK_RACE;
     for (uint32_t i = 0; i < GRID_BARRIERS; i++) /* as the runtime initialises them */
         l->grid_barrier[i] = (struct grid_barrier){.left = (uint32_t)groups - 1};
     e->next = l->first_workgroup;
