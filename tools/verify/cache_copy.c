@@ -7,8 +7,6 @@
 #include "tools/verify/paged.h"
 #include "tools/verify/pooled_row.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Number of pages of a cache, also of one with pages far apart. */
 enum { PAGES = 12, FAR_PAGES = 64 };
 
@@ -64,9 +62,6 @@ static const struct shape {
 static const struct shape traced = {
     {"trace", WITHIN | HALVES}, 128, 0, 8, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 16}, 256};
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
@@ -79,7 +74,7 @@ static void size(struct call *c)
     c->args.cache_copy.pairs = s->pairs;
     c->args.cache_copy.from.page_count = PAGES;
     c->args.cache_copy.to.page_count =
-        is(c, HALVES) ? 2 * s->pairs : PAGES + (is(c, FAR) ? FAR_PAGES : 0);
+        call_has(c, HALVES) ? 2 * s->pairs : PAGES + (call_has(c, FAR) ? FAR_PAGES : 0);
 }
 
 /* Leaves out scales of whole tensors, since a copy of pages does not need them. */
@@ -97,9 +92,9 @@ static void place(struct call *c)
     if (c->desc.cache_copy.cache.scale == ATTN_KV_SCALE_TENSOR ||
         c->desc.cache_copy.cache.scale == ATTN_KV_SCALE_HEAD)
         leave_out_scales(c);
-    if (is(c, WITHIN))
+    if (call_has(c, WITHIN))
         paged_leave_out(c, CACHE_COPY_FROM_K_CACHE);
-    if (is(c, FAR))
+    if (call_has(c, FAR))
         paged_spread(c, CACHE_COPY_TO_K_CACHE, PAGES_FAR_STRIDE);
 }
 
@@ -110,11 +105,11 @@ static void fill_pairs(struct call *c)
     int32_t *pages = shuffled_pages(PAGES / 2, &c->random);
     for (int i = 0; i < s->pairs; i++) {
         int64_t pair[2] = {i, s->pairs + i};
-        if (!is(c, HALVES)) {
+        if (!call_has(c, HALVES)) {
             pair[0] = 2 * pages[i] + 1;
-            pair[1] = 2 * pages[(i + 1) % (PAGES / 2)] + (is(c, FAR) ? FAR_PAGES : 0);
+            pair[1] = 2 * pages[(i + 1) % (PAGES / 2)] + (call_has(c, FAR) ? FAR_PAGES : 0);
         }
-        if (is(c, SKIPS) && i % 3 == 1)
+        if (call_has(c, SKIPS) && i % 3 == 1)
             pair[i % 2] = -1 - i;
         operand_set_int(call_operand(c, CACHE_COPY_PAGE_PAIRS), AT(i, 0), pair[0]);
         operand_set_int(call_operand(c, CACHE_COPY_PAGE_PAIRS), AT(i, 1), pair[1]);
@@ -135,7 +130,7 @@ static struct paged cache_of(struct call *c, unsigned first)
 static void fill_cache(struct call *c, unsigned first)
 {
     struct paged p = cache_of(c, first);
-    for (int page = is(c, HALVES) ? 0 : p.page_count - PAGES; page < p.page_count; page++)
+    for (int page = call_has(c, HALVES) ? 0 : p.page_count - PAGES; page < p.page_count; page++)
         for (int token = 0; token < p.desc.page_size; token++)
             paged_fill_token(&p, (struct slot){.page = page, .token = token}, &c->random);
 }
@@ -145,7 +140,7 @@ static void fill(struct call *c)
 {
     fill_pairs(c);
     fill_cache(c, CACHE_COPY_TO_K_CACHE);
-    if (!is(c, WITHIN))
+    if (!call_has(c, WITHIN))
         fill_cache(c, CACHE_COPY_FROM_K_CACHE);
 }
 
@@ -197,7 +192,7 @@ static void compare(struct call *c)
 {
     const struct attn_cache_desc *desc = &c->desc.cache_copy.cache;
     struct paged to = cache_of(c, CACHE_COPY_TO_K_CACHE);
-    const struct paged from = is(c, WITHIN) ? to : cache_of(c, CACHE_COPY_FROM_K_CACHE);
+    const struct paged from = call_has(c, WITHIN) ? to : cache_of(c, CACHE_COPY_FROM_K_CACHE);
     const struct operand *pairs = call_operand(c, CACHE_COPY_PAGE_PAIRS);
     for (int i = 0; i < c->args.cache_copy.pairs; i++) {
         const int64_t source = operand_int(pairs, AT(i, 0)), target = operand_int(pairs, AT(i, 1));
@@ -225,9 +220,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_cache_copy = {
     .op = "cache_copy",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"pairs=64"},
     .dimensions =

@@ -7,8 +7,6 @@
 
 #include "tools/verify/paged.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 enum { SEQUENCES_MAX = 5 };
 
 /* Flags of a shape. */
@@ -53,9 +51,6 @@ struct own {
     struct page_lists lists;
 };
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* Sets the length, the first gathered token and the first output row of each sequence. */
 static void set_lengths(struct call *c)
 {
@@ -64,15 +59,15 @@ static void set_lengths(struct call *c)
     struct attn_cache_gather_args *a = &c->args.cache_gather;
     a->batch = s->count;
     for (int i = 0; i < s->count; i++) {
-        const int end = is(c, WHOLE) ? s->sequences[i].tokens : s->sequences[i].end;
+        const int end = call_has(c, WHOLE) ? s->sequences[i].tokens : s->sequences[i].end;
         const int rows = end - s->sequences[i].first;
         own->lens[i] = s->sequences[i].tokens;
         own->starts[i] = s->sequences[i].first;
         own->cu[i + 1] = own->cu[i] + rows;
         a->max_seqlen_k = rows > a->max_seqlen_k ? rows : a->max_seqlen_k;
     }
-    a->total_k = own->cu[s->count] + (is(c, PADDED) ? 5 : 0);
-    a->max_seqlen_k += is(c, PADDED) ? 100 : 0;
+    a->total_k = own->cu[s->count] + (call_has(c, PADDED) ? 5 : 0);
+    a->max_seqlen_k += call_has(c, PADDED) ? 100 : 0;
 }
 
 /* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
@@ -88,8 +83,8 @@ static void size(struct call *c)
         .count = s->count,
         .lens = own->lens,
         .page_size = d->cache.page_size,
-        .far = is(c, FAR),
-        .in_order = is(c, IN_ORDER),
+        .far = call_has(c, FAR),
+        .in_order = call_has(c, IN_ORDER),
     };
     page_lists_make(c, &own->lists, d->page_table, &c->args.cache_gather.cache,
                     &c->args.cache_gather.pages);
@@ -98,11 +93,11 @@ static void size(struct call *c)
 /* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
-    if (is(c, FAR))
+    if (call_has(c, FAR))
         paged_spread(c, CACHE_GATHER_K_CACHE, PAGES_FAR_STRIDE);
-    if (is(c, WHOLE))
+    if (call_has(c, WHOLE))
         operand_leave_out(call_operand(c, CACHE_GATHER_SEQ_STARTS));
-    if (is(c, IN_ORDER))
+    if (call_has(c, IN_ORDER))
         operand_leave_out(call_operand(c, CACHE_GATHER_KV_LENS));
 }
 
@@ -165,9 +160,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_cache_gather = {
     .op = "cache_gather",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"tokens=4096"},
     .dimensions =

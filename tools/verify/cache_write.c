@@ -12,8 +12,6 @@
 #include "tools/verify/paged.h"
 #include "tools/verify/pooled_row.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest number of runs in a shape's list; number of launches with STEPS. */
 enum { RUNS_MAX = 6, LAUNCHES = 20 };
 
@@ -66,9 +64,6 @@ struct own {
     int64_t *slots;  /* [tokens]: slot of each token; negative: none */
     int used, spare; /* numbers of pages that runs use, and of other pages */
 };
-
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
 /* True if each page of a head has one scale. */
 static bool block_scaled(const struct call *c)
@@ -239,7 +234,7 @@ static void compare(struct call *c)
 /* The functions from here on choose the sizes of a call. */
 
 /* Returns the number of launches that the shape makes. */
-static int launches(const struct call *c) { return is(c, STEPS) ? LAUNCHES : 1; }
+static int launches(const struct call *c) { return call_has(c, STEPS) ? LAUNCHES : 1; }
 
 /* Returns the number of pages that run `i` uses in all launches. */
 static int count_pages(const struct call *c, int i)
@@ -262,7 +257,7 @@ static void size(struct call *c)
         own->used += count_pages(c, i);
         c->args.cache_write.tokens += s->runs[i].tokens;
     }
-    own->spare = is(c, IN_ORDER) ? 0 : is(c, FAR) ? 64 : 3;
+    own->spare = call_has(c, IN_ORDER) ? 0 : call_has(c, FAR) ? 64 : 3;
     c->args.cache_write.cache.page_count = own->used + own->spare;
 }
 
@@ -271,9 +266,9 @@ static void place(struct call *c)
 {
     struct operand *k = input(c, CACHE_K), *v = input(c, CACHE_V);
     const int64_t row = k->dims[1] * k->dims[2], more = v->dims[1] * v->dims[2];
-    if (is(c, FAR))
+    if (call_has(c, FAR))
         paged_spread(c, CACHE_WRITE_K_CACHE, PAGES_FAR_STRIDE);
-    if (!is(c, PACKED))
+    if (!call_has(c, PACKED))
         return;
     /* a token's stride as if q with three times as many heads were in the same row */
     operand_set_stride(k, 0, 4 * row + more);
@@ -316,11 +311,11 @@ static void change_slots(struct call *c, int64_t *slots)
 {
     const bool whole = block_scaled(c);
     const int tokens = c->args.cache_write.tokens, size = c->desc.cache_write.cache.page_size;
-    if (is(c, SHUFFLED) && whole)
+    if (call_has(c, SHUFFLED) && whole)
         reverse_pages(c, slots);
-    for (int i = tokens - 1; is(c, SHUFFLED) && !whole && i > 0; i--)
+    for (int i = tokens - 1; call_has(c, SHUFFLED) && !whole && i > 0; i--)
         swap(&slots[i], &slots[random_bits(&c->random) % (uint64_t)(i + 1)]);
-    for (int i = 0; is(c, GAPS) && i < tokens; i++) {
+    for (int i = 0; call_has(c, GAPS) && i < tokens; i++) {
         const bool gap = whole ? i >= tokens - 3 || slots[i] % size * 3 > size * 2 : i % 3 == 2;
         if (gap)
             slots[i] = i % 2 ? -1 : INT64_MIN;
@@ -351,7 +346,7 @@ static void fill_inputs(struct call *c)
     for (int part = 0; part < CACHE_PARTS; part++) {
         struct operand *in = input(c, part);
         operand_set_random(in, &c->random);
-        for (int64_t i = 0; is(c, HUGE) && i < in->dims[2]; i++) {
+        for (int64_t i = 0; call_has(c, HUGE) && i < in->dims[2]; i++) {
             operand_set(in, AT(1, 0, i), 0);
             operand_set(in, AT(2, 0, i), i % 2 ? 128 * (1 + (double)(i % 255)) : -1024);
             operand_set(in, AT(last, 0, i), 0);
@@ -365,9 +360,9 @@ static void fill_cache(struct call *c)
     const struct own *own = c->own;
     const int tokens = c->args.cache_write.tokens;
     struct paged p = cache_of(c);
-    for (int page = is(c, FAR) ? own->spare : 0; page < p.page_count; page++) {
+    for (int page = call_has(c, FAR) ? own->spare : 0; page < p.page_count; page++) {
         paged_touch(&p, page);
-        if (!block_scaled(c) || page % 2 || is(c, FAR))
+        if (!block_scaled(c) || page % 2 || call_has(c, FAR))
             paged_fill_token(&p, (struct slot){.page = page, .token = page % p.desc.page_size},
                              &c->random);
     }
@@ -388,7 +383,7 @@ static void fill(struct call *c)
     own->pages = call_allocate(c, (size_t)own->used + 1, sizeof(*own->pages));
     own->slots = call_allocate(c, (size_t)c->args.cache_write.tokens + 1, sizeof(*own->slots));
     for (int i = 0; i < own->used; i++)
-        own->pages[i] = is(c, FAR) || is(c, IN_ORDER) ? own->spare + i : order[i];
+        own->pages[i] = call_has(c, FAR) || call_has(c, IN_ORDER) ? own->spare + i : order[i];
     free(order);
     fill_slots(c);
     fill_inputs(c);
@@ -406,7 +401,7 @@ static bool again(struct call *c)
 }
 
 /* True if the kernel is verified on the shape. */
-static bool takes(const struct call *c) { return block_scaled(c) || !is(c, STEPS); }
+static bool takes(const struct call *c) { return block_scaled(c) || !call_has(c, STEPS); }
 
 /* Returns the fewest bytes that a launch can load and store: struct verify_op.least_bytes. */
 static double least_bytes(const struct call *c)
@@ -419,9 +414,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_cache_write = {
     .op = "cache_write",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"tokens=64", "tokens=4096"},
     .dimensions =

@@ -10,6 +10,9 @@
 #include "tools/verify/mean.h"
 #include "tools/verify/operand.h"
 
+/** Number of elements of the array `a`. */
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
 /* Most dimensions that a user may set, and most default shapes for `attnc tune`. */
 enum { VERIFY_DIMENSIONS = 16, VERIFY_TUNED = 8 };
 
@@ -105,6 +108,10 @@ struct verify_op {
 #define OP(op) extern const struct verify_op verify_##op;
 #include "ops/ops.def"
 
+/** Sets the table of shapes in the initialiser of a struct verify_op to the array `table`. */
+#define VERIFY_SHAPES(table) \
+    .shapes = (table), .shape_size = sizeof((table)[0]), .shape_count = COUNT(table)
+
 /** Returns the verification of an op; NULL if it has none. */
 const struct verify_op *verify_op_of(const char *op);
 
@@ -156,6 +163,18 @@ struct call {
 static inline struct operand *call_operand(struct call *c, unsigned number)
 {
     return &c->operands[number];
+}
+
+/** True if the call's shape has any of `flags`. */
+static inline bool call_has(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+/** Returns the entry of sequence i in a list of slots: `slot`, or with the flag `padded` a slot of
+ * padding for every third sequence. These are alternately a negative slot and slot 0. */
+static inline int call_slot(const struct call *c, unsigned padded, int i, int slot)
+{
+    if (call_has(c, padded) && i % 3 == 1)
+        return i % 2 ? 0 : -1;
+    return slot;
 }
 
 /** True if the tuning string of the call's kernel contains `what`. */

@@ -6,8 +6,6 @@
 #include "tools/reference/chosen_lists.h"
 #include "tools/verify/call.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* number of the slot of the second source's first row */
 enum { SECOND = 70000 };
 
@@ -53,21 +51,18 @@ struct own {
     int sequences, columns;  /* of block_table */
 };
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* Returns the sequence of a query. */
 static int sequence_of(const struct call *c, int query)
 {
     const struct own *own = c->own;
-    return is(c, SHARE) ? (query * 2 + 1) % own->sequences : query;
+    return call_has(c, SHARE) ? (query * 2 + 1) % own->sequences : query;
 }
 
 /* Returns a random number of tokens that a query sees. Called once for each query. */
 static int tokens_of(struct call *c, int query)
 {
     const struct shape *s = c->shape;
-    if (is(c, PADS) && query % 3 == 1)
+    if (call_has(c, PADS) && query % 3 == 1)
         return -(query % 2);
     if (query == 0)
         return s->most;
@@ -79,7 +74,7 @@ static int tokens_of(struct call *c, int query)
 static int entries_of(const struct call *c)
 {
     const struct shape *s = c->shape;
-    if (!is(c, OPEN))
+    if (!call_has(c, OPEN))
         return s->most / s->ratio * s->group_entries;
     const int each = s->ratio / s->group_entries; /* tokens of an entry */
     return (s->most + each - 1) / each;
@@ -91,7 +86,7 @@ static void size(struct call *c)
     const struct shape *s = c->shape;
     struct attn_chosen_lists_args *a = &c->args.chosen_lists;
     struct own *own = c->own;
-    const int most = is(c, ALL) ? s->most / s->ratio : s->top_k;
+    const int most = call_has(c, ALL) ? s->most / s->ratio : s->top_k;
     a->queries = s->queries;
     a->kv_heads = s->kv_heads;
     a->rows = s->queries * s->kv_heads;
@@ -103,10 +98,10 @@ static void size(struct call *c)
     a->ring = s->ring;
     a->window_first = 1000;
     a->window_stride = 200;
-    a->open_group = is(c, OPEN);
+    a->open_group = call_has(c, OPEN);
     a->second_first = SECOND;
-    a->entries = is(c, SHORT) ? 100 : (most + 1) * s->group_entries + s->window;
-    own->sequences = is(c, SHARE) ? 3 : s->queries;
+    a->entries = call_has(c, SHORT) ? 100 : (most + 1) * s->group_entries + s->window;
+    own->sequences = call_has(c, SHARE) ? 3 : s->queries;
     own->columns = entries_of(c) / s->page_entries + (entries_of(c) % s->page_entries != 0);
     own->columns += own->columns == 0; /* a table has at least one column */
 }
@@ -119,13 +114,13 @@ static void place(struct call *c)
     operand_resize(call_operand(c, CHOSEN_LISTS_BLOCK_TABLE), 1, own->columns);
     if (call_operand(c, CHOSEN_LISTS_WINDOW_SLOTS)->given)
         operand_resize(call_operand(c, CHOSEN_LISTS_WINDOW_SLOTS), 0, own->sequences);
-    if (is(c, ALL)) {
+    if (call_has(c, ALL)) {
         operand_leave_out(call_operand(c, CHOSEN_LISTS_CHOSEN));
         operand_leave_out(call_operand(c, CHOSEN_LISTS_COUNTS));
     }
-    if (!is(c, FRESH))
+    if (!call_has(c, FRESH))
         operand_leave_out(call_operand(c, CHOSEN_LISTS_NEW_LENS));
-    if (!is(c, SHARE))
+    if (!call_has(c, SHARE))
         operand_leave_out(call_operand(c, CHOSEN_LISTS_ROW_SEQUENCES));
 }
 
@@ -135,7 +130,7 @@ static void choose(struct call *c, struct ref_chosen *row, int32_t *chosen)
 {
     const struct shape *s = c->shape;
     const int complete = row->tokens / s->ratio;
-    const bool rest = is(c, ENDS) && row->tokens % s->ratio;
+    const bool rest = call_has(c, ENDS) && row->tokens % s->ratio;
     const int groups = complete + rest;
     row->chosen = chosen;
     for (int g = 0; g < groups; g++) {
@@ -156,7 +151,7 @@ static void fill_row(struct call *c, int r)
     struct own *own = c->own;
     struct ref_chosen *row = &own->rows[r];
     struct operand *chosen = call_operand(c, CHOSEN_LISTS_CHOSEN);
-    if (is(c, ALL))
+    if (call_has(c, ALL))
         return;
     choose(c, row, call_allocate(c, (size_t)s->top_k, sizeof(int32_t)));
     operand_set_int(call_operand(c, CHOSEN_LISTS_COUNTS), AT(r), row->count);
@@ -207,9 +202,9 @@ static void fill(struct call *c)
     for (int q = 0; q < s->queries; q++) {
         const int tokens = tokens_of(c, q), sequence = sequence_of(c, q);
         operand_set_int(call_operand(c, CHOSEN_LISTS_KV_LENS), AT(q), tokens);
-        if (is(c, SHARE))
+        if (call_has(c, SHARE))
             operand_set_int(call_operand(c, CHOSEN_LISTS_ROW_SEQUENCES), AT(q), sequence);
-        if (is(c, FRESH))
+        if (call_has(c, FRESH))
             operand_set_int(call_operand(c, CHOSEN_LISTS_NEW_LENS), AT(q), fresh_of(q, tokens));
         const int32_t *table = read_table(c, sequence);
         for (int h = 0; h < s->kv_heads; h++) {
@@ -218,7 +213,7 @@ static void fill(struct call *c)
                 .tokens = tokens > 0 ? tokens : 0,
                 .ratio = s->ratio,
                 .group_entries = s->group_entries,
-                .open_group = is(c, OPEN),
+                .open_group = call_has(c, OPEN),
                 .table = table,
                 .page_entries = s->page_entries,
                 .kv_heads = s->kv_heads,
@@ -226,7 +221,7 @@ static void fill(struct call *c)
                 .window = s->window,
                 .ring = s->ring,
                 .first_row = 1000 + (sequence * 5 + 2) % 11 * 200,
-                .fresh = is(c, FRESH) ? fresh_of(q, tokens) : 0,
+                .fresh = call_has(c, FRESH) ? fresh_of(q, tokens) : 0,
                 .own_row = SECOND + q,
             };
             fill_row(c, r);
@@ -257,9 +252,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_chosen_lists = {
     .op = "chosen_lists",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .dimensions =
         {

@@ -8,8 +8,6 @@
 #include "tools/reference/combine.h"
 #include "tools/verify/call.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest numbers of: tiles in a shape's list, query tokens of a tile, parts of a tile. */
 enum { TILES_MAX = 8, TOKENS_MAX = 70 /* query tokens of a tile */, SPLITS_MAX = 4096 };
 
@@ -79,9 +77,6 @@ struct own {
     int64_t block; /* rows from a part to the next in partial_out */
 };
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* True if the kernel's partial results have layout `s`. */
 static bool scheme(const struct call *c, enum attn_partials s)
 {
@@ -108,7 +103,7 @@ static int count_parts(const struct call *c, int token)
 static int64_t first_row(const struct call *c, int part)
 {
     const struct own *own = c->own;
-    return (is(c, IN_ORDER) ? part : own->parts - 1 - part) * own->block;
+    return (call_has(c, IN_ORDER) ? part : own->parts - 1 - part) * own->block;
 }
 
 /* The place of a partial result: the operands of its values and of its LSE, and indices. */
@@ -235,7 +230,7 @@ static void compare_row(struct call *c, int token, int head)
     free(values);
     for (int d = 0; d < dim; d++)
         compare_element(c, &r, n, token, head, d);
-    if (!is(c, NO_LSE))
+    if (!call_has(c, NO_LSE))
         call_check(c, call_operand(c, COMBINE_LSE), AT(head, token), r.lse, lse_bound(&r, n));
 }
 
@@ -285,8 +280,8 @@ static void size(struct call *c)
     make_tiles(c);
     a->q_len = own->longest;
     a->reduce_tiles = own->count;
-    own->block = own->longest + !is(c, IN_ORDER);
-    if (is(c, FAR)) /* each part has one GiB of partial_out */
+    own->block = own->longest + !call_has(c, IN_ORDER);
+    if (call_has(c, FAR)) /* each part has one GiB of partial_out */
         own->block = ((int64_t)1 << 30) / (c->desc.combine.heads * c->desc.combine.head_dim * 4);
     if (scheme(c, ATTN_PARTIALS_CSR))
         a->partial_rows = (int32_t)(own->parts * own->block);
@@ -300,25 +295,25 @@ static void place(struct call *c)
         operand_resize(call_operand(c, COMBINE_PARTIAL_OUT), 0, c->args.combine.partial_rows);
         operand_resize(call_operand(c, COMBINE_PARTIAL_LSE), 0, c->args.combine.partial_rows);
         operand_resize(call_operand(c, COMBINE_REDUCE_PARTIAL_MAP), 0, own->parts);
-        call_operand(c, COMBINE_PARTIAL_OUT)->far = is(c, FAR);
-        call_operand(c, COMBINE_PARTIAL_LSE)->far = is(c, FAR);
+        call_operand(c, COMBINE_PARTIAL_OUT)->far = call_has(c, FAR);
+        call_operand(c, COMBINE_PARTIAL_LSE)->far = call_has(c, FAR);
     }
-    if (!is(c, SINKS))
+    if (!call_has(c, SINKS))
         operand_leave_out(call_operand(c, COMBINE_SINKS));
-    if (!is(c, COUNTS))
+    if (!call_has(c, COUNTS))
         operand_leave_out(call_operand(c, COMBINE_SPLIT_COUNTS));
-    if (is(c, NO_LSE))
+    if (call_has(c, NO_LSE))
         operand_leave_out(call_operand(c, COMBINE_LSE));
-    if (is(c, IN_PLACE))
+    if (call_has(c, IN_PLACE))
         operand_place_inside(call_operand(c, COMBINE_OUT), call_operand(c, COMBINE_PREFIX), 0);
 }
 
 /* Returns a random LSE, an infinity in many calls with EMPTY. */
 static double random_lse(struct call *c)
 {
-    if (is(c, EMPTY) && random_bits(&c->random) % 5 < 3)
+    if (call_has(c, EMPTY) && random_bits(&c->random) % 5 < 3)
         return random_bits(&c->random) & 1 ? INFINITY : -INFINITY;
-    return (float)(random_value(&c->random) * (is(c, APART) ? 500 : 3));
+    return (float)(random_value(&c->random) * (call_has(c, APART) ? 500 : 3));
 }
 
 /* Returns a random element of a partial result, exact in its type: dtype for layout pair, else
@@ -333,7 +328,7 @@ static double random_out(struct call *c)
 static void fill_unwritten(struct call *c)
 {
     struct operand *lse = call_operand(c, COMBINE_PARTIAL_LSE);
-    if (!scheme(c, ATTN_PARTIALS_DENSE) || is(c, COUNTS))
+    if (!scheme(c, ATTN_PARTIALS_DENSE) || call_has(c, COUNTS))
         return;
     for (int token = 0; token < c->args.combine.tokens; token++)
         for (int split = 0; split < c->args.combine.splits; split++)
@@ -384,7 +379,7 @@ static void fill(struct call *c)
         operand_set(call_operand(c, COMBINE_OUT_SCALE), AT(0), 0.002f);
     if (scheme(c, ATTN_PARTIALS_CSR))
         fill_lists(c);
-    for (int t = 0; is(c, COUNTS) && t < c->args.combine.tokens; t++)
+    for (int t = 0; call_has(c, COUNTS) && t < c->args.combine.tokens; t++)
         operand_set_int(call_operand(c, COMBINE_SPLIT_COUNTS), AT(t), count_parts(c, t));
 }
 
@@ -401,14 +396,12 @@ static bool takes(const struct call *c)
 {
     const struct shape *s = c->shape;
     const bool fp8 = c->desc.combine.out_dtype == ATTN_FP8;
-    return s->schemes >> c->desc.combine.partials & 1 && !(fp8 && is(c, IN_PLACE));
+    return s->schemes >> c->desc.combine.partials & 1 && !(fp8 && call_has(c, IN_PLACE));
 }
 
 const struct verify_op verify_combine = {
     .op = "combine",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"tokens=64,parts=4", "tokens=2048,parts=2"},
     .dimensions =

@@ -13,8 +13,6 @@
 #include "tools/verify/scaled_row.h"
 #include "tools/verify/stored.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest number of sequences in a shape's list; rows of the table of cosines and sines; elements
  * between slots of rings that are far apart. */
 enum { SEQUENCES = 6, POSITIONS = 9000, FAR_STRIDE = 1 << 28 };
@@ -85,9 +83,6 @@ struct own {
     /* number of pages of the pool */
     int pages;
 };
-
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
 /* True if the pool has fp8 elements. */
 static bool is_fp8(const struct call *c) { return c->desc.compress.row_dtype == ATTN_FP8; }
@@ -167,7 +162,7 @@ static void size_rows(struct call *c)
     for (int i = 0; i < a->batch; i++)
         for (int t = own->cu[i]; t < own->cu[i + 1]; t++)
             if ((own->contexts[i] + t - own->cu[i] + 1) % a->ratio == 0 && ++n)
-                own->rows[t] = is(c, SKIPS) && n % 3 == 0 ? -1 : (int64_t)n * apart % room;
+                own->rows[t] = call_has(c, SKIPS) && n % 3 == 0 ? -1 : (int64_t)n * apart % room;
 }
 
 /* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
@@ -178,7 +173,7 @@ static void size(struct call *c)
     struct attn_compress_args *a = &c->args.compress;
     a->batch = s->batch;
     a->ratio = s->ratio;
-    a->overlap = is(c, OVERLAPS) && (!c->traced || s->ratio <= TRACED_OVERLAP);
+    a->overlap = call_has(c, OVERLAPS) && (!c->traced || s->ratio <= TRACED_OVERLAP);
     a->ring = window_of(c) + s->spare;
     a->page_size = page_size_of(c);
     const int scales = has_planes(c) || row_of(c) ? 0
@@ -186,15 +181,15 @@ static void size(struct call *c)
                        : is_fp8(c)                ? 4
                                                   : 0;
     a->page_stride = (int64_t)a->page_size * (row_bytes(c) + scales);
-    a->page_stride = (a->page_stride + (is(c, VERIFY_VIEWS) ? 48 : 0) + 15) / 16 * 16;
-    a->rotated_page_stride = PLANE_ROTATED * a->page_size + (is(c, VERIFY_VIEWS) ? 80 : 0);
+    a->page_stride = (a->page_stride + (call_has(c, VERIFY_VIEWS) ? 48 : 0) + 15) / 16 * 16;
+    a->rotated_page_stride = PLANE_ROTATED * a->page_size + (call_has(c, VERIFY_VIEWS) ? 80 : 0);
     a->max_position = POSITIONS;
-    a->first_slot = is(c, PADDED);
+    a->first_slot = call_has(c, PADDED);
     a->eps = 1e-6f;
-    a->power_of_two_scales = is(c, POWERS);
+    a->power_of_two_scales = call_has(c, POWERS);
     if (c->desc.compress.rope != ATTN_ROPE_NONE)
         a->rotary_first =
-            is(c, FIRST) ? 0 : c->desc.compress.head_dim - c->desc.compress.rotary_dim;
+            call_has(c, FIRST) ? 0 : c->desc.compress.head_dim - c->desc.compress.rotary_dim;
     size_tokens(c);
     own->pages = 8 * (a->tokens / a->ratio + a->batch + 1) / a->page_size + 1;
     a->page_count = own->pages;
@@ -215,35 +210,26 @@ static void place(struct call *c)
     for (size_t i = 0; i < COUNT(rings); i++) {
         struct operand *ring = call_operand(c, rings[i]);
         operand_resize(ring, 0, slot_count(c));
-        if (is(c, FAR)) {
+        if (call_has(c, FAR)) {
             ring->far = true;
             operand_set_stride(ring, 0, FAR_STRIDE);
         }
     }
-    if (is(c, PLAIN)) {
+    if (call_has(c, PLAIN)) {
         operand_leave_out(call_operand(c, COMPRESS_SCORES));
         operand_leave_out(call_operand(c, COMPRESS_STATE_SCORES));
     }
-    if (is(c, NO_APE))
+    if (call_has(c, NO_APE))
         operand_leave_out(call_operand(c, COMPRESS_APE));
-    if (is(c, UNIFORM))
+    if (call_has(c, UNIFORM))
         operand_leave_out(call_operand(c, COMPRESS_CU_SEQLENS));
-    if (!is(c, FORKS))
+    if (!call_has(c, FORKS))
         operand_leave_out(call_operand(c, COMPRESS_STATE_SLOTS_IN));
-    if (!is(c, LATENT))
+    if (!call_has(c, LATENT))
         operand_leave_out(call_operand(c, COMPRESS_LATENT));
 }
 
 /* The functions from here on fill the inputs of a call. */
-
-/* Returns the entry of sequence i in a list of slots: `slot`, or padding for every third sequence.
- * Padding is alternately a negative slot and slot 0. */
-static int slot_of(const struct call *c, int i, int slot)
-{
-    if (is(c, PADDED) && i % 3 == 1)
-        return i % 2 ? 0 : -1;
-    return slot;
-}
 
 /* Fills the state slots that each sequence reads and writes. */
 static void fill_slots(struct call *c)
@@ -253,10 +239,10 @@ static void fill_slots(struct call *c)
     own->slots = call_allocate(c, (size_t)batch, sizeof(*own->slots));
     own->slots_in = call_allocate(c, (size_t)batch, sizeof(*own->slots_in));
     for (int i = 0; i < batch; i++) {
-        own->slots[i] = slot_of(c, i, 2 * batch - 2 * i);
-        own->slots_in[i] = is(c, FORKS) ? slot_of(c, i, 2 * i + 1) : own->slots[i];
+        own->slots[i] = call_slot(c, PADDED, i, 2 * batch - 2 * i);
+        own->slots_in[i] = call_has(c, FORKS) ? call_slot(c, PADDED, i, 2 * i + 1) : own->slots[i];
         operand_set_int(call_operand(c, COMPRESS_STATE_SLOTS), AT(i), own->slots[i]);
-        if (is(c, FORKS))
+        if (call_has(c, FORKS))
             operand_set_int(call_operand(c, COMPRESS_STATE_SLOTS_IN), AT(i), own->slots_in[i]);
         operand_set_int(call_operand(c, COMPRESS_CONTEXT_LENS), AT(i),
                         own->contexts[i] + own->cu[i + 1] - own->cu[i]);
@@ -266,13 +252,13 @@ static void fill_slots(struct call *c)
 /* Returns a random score; with STEEP it may be large. */
 static double random_score(struct call *c)
 {
-    return random_value(&c->random) * (is(c, STEEP) ? 30 : 1);
+    return random_value(&c->random) * (call_has(c, STEEP) ? 30 : 1);
 }
 
 /* Puts all rows of rings that are far apart on the device. */
 static void touch_rings(struct call *c)
 {
-    for (int slot = 0; is(c, FAR) && slot < slot_count(c); slot++)
+    for (int slot = 0; call_has(c, FAR) && slot < slot_count(c); slot++)
         for (int place = 0; place < c->args.compress.ring; place++) {
             operand_touch(call_operand(c, COMPRESS_STATE), AT(slot, place, 0));
             operand_touch(call_operand(c, COMPRESS_STATE_SCORES), AT(slot, place, 0));
@@ -315,7 +301,7 @@ static void fill(struct call *c)
     fill_slots(c);
     touch_rings(c);
     fill_tokens(c);
-    if (!is(c, UNIFORM))
+    if (!call_has(c, UNIFORM))
         operand_set_ints(call_operand(c, COMPRESS_CU_SEQLENS), own->cu, a->batch + 1);
     if (ape->given)
         operand_set_random(ape, &c->random);
@@ -440,7 +426,7 @@ static void compare_fp8(struct call *c, const struct group *g, int64_t page, int
         absmax = fmax(absmax, fabs(g->made.row[d]));
         error = fmax(error, g->made.row_error[d]);
     }
-    if (!scaled_row_has(scale, absmax, error, fp8->limit, is(c, POWERS)))
+    if (!scaled_row_has(scale, absmax, error, fp8->limit, call_has(c, POWERS)))
         verify_fail(c->row, "group %d of sequence %d has the scale %g, its largest element is %g",
                     g->number, g->sequence, scale, absmax);
     for (int d = 0; d < dim; d++) {
@@ -543,7 +529,7 @@ static void compare_ring(struct call *c, int i, bool scores)
     const struct attn_compress_args *a = &c->args.compress;
     struct operand *ring = call_operand(c, scores ? COMPRESS_STATE_SCORES : COMPRESS_STATE);
     const int end = own->contexts[i] + own->cu[i + 1] - own->cu[i];
-    int first = own->contexts[i] - (is(c, FORKS) ? window_of(c) - 1 : 0);
+    int first = own->contexts[i] - (call_has(c, FORKS) ? window_of(c) - 1 : 0);
     first = first < end - a->ring ? end - a->ring : first;
     for (int token = first < 0 ? 0 : first; token < end; token++)
         for (int d = 0; d < ring->dims[2]; d++)
@@ -572,7 +558,7 @@ static void compare(struct call *c)
                 compare_group(c, g);
         }
         compare_ring(c, i, false);
-        if (!is(c, PLAIN))
+        if (!call_has(c, PLAIN))
             compare_ring(c, i, true);
     }
 }
@@ -584,7 +570,7 @@ static double least_bytes(const struct call *c)
     const struct attn_compress_args *a = &c->args.compress;
     const double element = c->desc.compress.state_dtype == ATTN_STATE_F32 ? 4 : 2;
     const double columns = c->desc.compress.head_dim * (a->overlap ? 2.0 : 1.0);
-    const double token = columns * element * (is(c, PLAIN) ? 1 : 2);
+    const double token = columns * element * (call_has(c, PLAIN) ? 1 : 2);
     const double groups = (double)a->batch * ((a->max_seqlen + a->ratio - 1) / a->ratio);
     const double older = a->max_seqlen < a->ratio ? window_of(c) - a->max_seqlen : 0;
     return 2 * token * a->tokens + groups * older * token / (a->overlap ? 2 : 1) +
@@ -593,9 +579,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_compress = {
     .op = "compress",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"batch=64", "batch=1,length=4096"},
     .dimensions =

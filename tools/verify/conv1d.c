@@ -12,8 +12,6 @@
 #include "tools/verify/stored.h"
 #include "tools/verify/tree.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest numbers of sequences in a shape's list, taps, and tokens of a call; elements between
  * slots that are far apart; tokens of a block. */
 enum { SEQUENCES = 6, TAPS_MAX = 6, TOKENS_MAX = 1 << 17, FAR_STRIDE = 1 << 29, BLOCK = 128 };
@@ -80,13 +78,10 @@ struct own {
     int32_t slots[TOKENS_MAX / 64], slots_in[TOKENS_MAX / 64];
 };
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* True if the call passes `accepted`. A traced call does if its states have columns for drafts. */
 static bool verifies(const struct call *c)
 {
-    return is(c, VERIFIES) || (c->traced && ((const struct shape *)c->shape)->extra > 0);
+    return call_has(c, VERIFIES) || (c->traced && ((const struct shape *)c->shape)->extra > 0);
 }
 
 /* Returns the number of tokens of sequence `i`. */
@@ -100,7 +95,7 @@ static bool takes(const struct call *c)
     int most = 0;
     for (int i = 0; i < SEQUENCES; i++)
         most = length_of(s, i) > most ? length_of(s, i) : most;
-    return !c->desc.conv1d.tree || (most <= DRAFTS_MAX && !is(c, BLOCKS));
+    return !c->desc.conv1d.tree || (most <= DRAFTS_MAX && !call_has(c, BLOCKS));
 }
 
 /* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
@@ -119,11 +114,11 @@ static void size(struct call *c)
     a->tokens = own->cu[s->batch] + (c->traced ? 0 : 2); /* 2 rows belong to no sequence */
     a->window_steps = a->max_seqlen > s->extra + 1 ? a->max_seqlen : s->extra + 1;
     a->state_columns = c->desc.conv1d.taps - 1 + s->extra;
-    a->q_channels = is(c, SPLIT) ? 64 : 0;
-    a->k_channels = is(c, SPLIT) ? s->channels / 128 * 64 - (s->channels < 256 ? 0 : 64) : 0;
+    a->q_channels = call_has(c, SPLIT) ? 64 : 0;
+    a->k_channels = call_has(c, SPLIT) ? s->channels / 128 * 64 - (s->channels < 256 ? 0 : 64) : 0;
     a->out_channels = s->channels - a->q_channels - a->k_channels;
-    a->first_slot = is(c, PADDED);
-    if (is(c, BLOCKS)) {
+    a->first_slot = call_has(c, PADDED);
+    if (call_has(c, BLOCKS)) {
         a->block_tokens = BLOCK;
         a->block_columns = a->max_seqlen / BLOCK;
     }
@@ -160,7 +155,7 @@ static void place_outputs(struct call *c)
             operand_leave_out(outs[i]);
             continue;
         }
-        if (!is(c, OVER_X))
+        if (!call_has(c, OVER_X))
             continue;
         operand_set_stride(outs[i], 0, c->desc.conv1d.channels);
         operand_place_inside(outs[i], x, first[i]);
@@ -173,11 +168,11 @@ static void place_slots(struct call *c, struct operand *o)
 {
     const int channel = o->schema.ndim - 2;
     operand_resize(o, 0, slot_count(c));
-    if (is(c, BY_COLUMN)) {
+    if (call_has(c, BY_COLUMN)) {
         operand_set_stride(o, channel, 1);
         operand_set_stride(o, channel + 1, c->desc.conv1d.channels);
     }
-    if (is(c, FAR)) {
+    if (call_has(c, FAR)) {
         o->far = true;
         operand_set_stride(o, 0, FAR_STRIDE);
     }
@@ -189,28 +184,19 @@ static void place(struct call *c)
     place_slots(c, call_operand(c, CONV1D_STATE));
     if (c->desc.conv1d.tree)
         place_slots(c, call_operand(c, CONV1D_WINDOWS));
-    if (is(c, WIDE_LISTS))
+    if (call_has(c, WIDE_LISTS))
         operand_set_stride(call_operand(c, CONV1D_STATE_SLOTS), 0, 3);
-    if (!is(c, BLOCKS))
+    if (!call_has(c, BLOCKS))
         operand_leave_out(call_operand(c, CONV1D_BLOCK_SLOTS));
-    if (is(c, UNIFORM))
+    if (call_has(c, UNIFORM))
         operand_leave_out(call_operand(c, CONV1D_CU_SEQLENS));
     if (!verifies(c))
         operand_leave_out(call_operand(c, CONV1D_ACCEPTED));
-    if (!is(c, FORKS))
+    if (!call_has(c, FORKS))
         operand_leave_out(call_operand(c, CONV1D_STATE_SLOTS_IN));
-    if (!is(c, FRESH))
+    if (!call_has(c, FRESH))
         operand_leave_out(call_operand(c, CONV1D_HAS_STATE));
     place_outputs(c);
-}
-
-/* Returns the entry of sequence i in a list of slots: `slot`, or padding for every third sequence.
- * Padding is alternately a negative slot and slot 0. */
-static int slot_of(struct call *c, int i, int slot)
-{
-    if (is(c, PADDED) && i % 3 == 1)
-        return i % 2 ? 0 : -1;
-    return slot;
 }
 
 /* Fills the state slots that each sequence reads and writes. */
@@ -219,15 +205,15 @@ static void fill_slots(struct call *c)
     struct own *own = c->own;
     const int batch = c->args.conv1d.batch;
     for (int i = 0; i < batch; i++) {
-        own->slots[i] = slot_of(c, i, 2 * batch - 2 * i);
-        own->slots_in[i] = is(c, FORKS) ? slot_of(c, i, 2 * i + 1) : own->slots[i];
+        own->slots[i] = call_slot(c, PADDED, i, 2 * batch - 2 * i);
+        own->slots_in[i] = call_has(c, FORKS) ? call_slot(c, PADDED, i, 2 * i + 1) : own->slots[i];
         operand_set_int(call_operand(c, CONV1D_STATE_SLOTS), AT(i), own->slots[i]);
-        if (is(c, FORKS))
+        if (call_has(c, FORKS))
             operand_set_int(call_operand(c, CONV1D_STATE_SLOTS_IN), AT(i), own->slots_in[i]);
         if (verifies(c))
             operand_set_int(call_operand(c, CONV1D_ACCEPTED), AT(i),
                             i % (((const struct shape *)c->shape)->extra + 2));
-        if (is(c, FRESH))
+        if (call_has(c, FRESH))
             operand_set_int(call_operand(c, CONV1D_HAS_STATE), AT(i), i % 2);
         for (int block = 0; block < c->args.conv1d.block_columns; block++)
             operand_set_int(call_operand(c, CONV1D_BLOCK_SLOTS), AT(i, block),
@@ -260,7 +246,7 @@ static void fill(struct call *c)
     fill_slots(c);
     if (c->desc.conv1d.tree)
         fill_tree(c);
-    if (!is(c, UNIFORM))
+    if (!call_has(c, UNIFORM))
         operand_set_ints(call_operand(c, CONV1D_CU_SEQLENS), own->cu, a->batch + 1);
     operand_set_random(call_operand(c, CONV1D_WEIGHT), &c->random);
     if (c->desc.conv1d.bias)
@@ -289,7 +275,7 @@ static struct sequence sequence_of(struct call *c, int i)
     s.slot = own->slots[i];
     s.slot_in = own->slots_in[i];
     s.real = s.slot >= c->args.conv1d.first_slot;
-    s.fresh = is(c, FRESH) && i % 2 == 0;
+    s.fresh = call_has(c, FRESH) && i % 2 == 0;
     if (verifies(c)) {
         const int accepted = (int)operand_int(call_operand(c, CONV1D_ACCEPTED), AT(i));
         s.history = accepted > 0 ? accepted - 1 : 0;
@@ -376,7 +362,7 @@ static void compare_windows(struct call *c, const struct sequence *s, int d)
 static void compare_blocks(struct call *c, const struct sequence *s, int i, int d)
 {
     const int last = c->desc.conv1d.taps - 1;
-    for (int end = BLOCK; is(c, BLOCKS) && s->real && end <= s->count; end += BLOCK) {
+    for (int end = BLOCK; call_has(c, BLOCKS) && s->real && end <= s->count; end += BLOCK) {
         const int slot = block_slot(c, i, end / BLOCK - 1);
         for (int k = 0; k < last && slot >= c->args.conv1d.first_slot; k++)
             call_compare(c, call_operand(c, CONV1D_STATE), AT(slot, d, k),
@@ -418,9 +404,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_conv1d = {
     .op = "conv1d",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"batch=64", "batch=1,length=4096"},
     .dimensions =

@@ -13,8 +13,6 @@
 #include "tools/verify/hook.h"
 #include "tools/verify/pooled_row.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest number of sequences in a shape's list; numbers of head ratios and page sizes to try. */
 enum { SEQUENCES_MAX = 6, RATIO_STEPS = 16, PAGE_STEPS = 4 };
 
@@ -119,9 +117,6 @@ static const struct {
     int left, right;
 } windows[] = {{127, 0}, {16, 16}, {0, 0}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* True if each query attends to a list of chosen keys. */
 static bool is_sparse(const struct call *c)
 {
@@ -163,8 +158,8 @@ static void size_heads(struct call *c)
     const int steps = cache->page_size ? 1 : PAGE_STEPS, ratio = call_ratio(c);
     int kv = s->kv_heads, heads = s->trace.heads;
     if (!c->traced) {
-        kv = is_latent(c) ? 1 : is(c, MODEL) || !ratio ? kv : ratio <= 4 ? 2 : 1;
-        heads = kv * (is(c, MODEL) ? s->ratio : ratio ? ratio : s->ratio + c->step / steps);
+        kv = is_latent(c) ? 1 : call_has(c, MODEL) || !ratio ? kv : ratio <= 4 ? 2 : 1;
+        heads = kv * (call_has(c, MODEL) ? s->ratio : ratio ? ratio : s->ratio + c->step / steps);
     }
     cache->page_size = paged_size(cache, s->page_size, c->step % steps);
     DESC(c, heads) = heads;
@@ -178,7 +173,7 @@ static int count_queries(const struct call *c, int s)
     const int q_len = DESC(c, q_len);
     if (c->traced)
         return ((const struct shape *)c->shape)->trace.q;
-    return !is(c, UNEVEN) ? q_len : s == 1 ? 0 : 1 + (q_len - 1 + s) % q_len;
+    return !call_has(c, UNEVEN) ? q_len : s == 1 ? 0 : 1 + (q_len - 1 + s) % q_len;
 }
 
 /* Sets the numbers of cached tokens and of keys. Sparse lists without lengths are equally long. */
@@ -199,7 +194,7 @@ static void set_lengths(struct call *c)
         own->cached[s] = own->kv_lens[s] = shape->kv[s % shape->count];
         if (has_second(c) && c->traced)
             own->cached[s] = TRACED_POOL / batch + 1;
-        if (is_sparse(c) && is(c, PADDED))
+        if (is_sparse(c) && call_has(c, PADDED))
             own->kv_lens[s] =
                 has_blocks(c) ? (longest + 2 + LIST_BLOCK) / LIST_BLOCK * LIST_BLOCK : longest + 3;
         own->qo[s + 1] = own->qo[s] + queries;
@@ -207,7 +202,7 @@ static void set_lengths(struct call *c)
     }
     ARG(c, batch) = batch;
     ARG(c, q_len) = shape->trace.q;
-    ARG(c, tokens) = own->qo[batch] + (is(c, PADDED) ? 3 : 0);
+    ARG(c, tokens) = own->qo[batch] + (call_has(c, PADDED) ? 3 : 0);
 }
 
 /* Sets the page lists of the sequences, and of the sparse queries. */
@@ -218,16 +213,16 @@ static void size_lists(struct call *c)
         .count = ARG(c, batch),
         .lens = own->cached,
         .page_size = DESC(c, cache).page_size,
-        .far = is(c, FAR),
-        .in_order = is(c, IN_ORDER),
+        .far = call_has(c, FAR),
+        .in_order = call_has(c, IN_ORDER),
         .spare_first = is_sparse(c),
     };
     own->slots = (struct page_lists){
         .count = ARG(c, batch),
         .lens = own->kv_lens,
         .page_size = 1,
-        .in_order = is(c, IN_ORDER),
-        .exact = is(c, PADDED),
+        .in_order = call_has(c, IN_ORDER),
+        .exact = call_has(c, PADDED),
     };
     own->blocks = own->slots;
     own->blocks.page_size = LIST_BLOCK;
@@ -253,7 +248,7 @@ static int32_t *allocate_words(struct call *c, int32_t count)
 /* Returns the window in keys that the plan may assume; 0: all keys. */
 static int32_t plan_window(const struct call *c)
 {
-    if (is(c, UNSEEN))
+    if (call_has(c, UNSEEN))
         return 0;
     return DESC(c, mask) == ATTN_MASK_WINDOW  ? PLAIN_ARG(c, window_left) + 1
            : DESC(c, mask) == ATTN_MASK_CHUNK ? PLAIN_ARG(c, chunk)
@@ -271,7 +266,7 @@ static void size_work(struct call *c)
 {
     struct own *own = c->own;
     const struct shape *s = c->shape;
-    const int lists = is(c, SPLIT) && !s->trace.lists ? 5 * kv_heads(c) + 1 : s->trace.lists;
+    const int lists = call_has(c, SPLIT) && !s->trace.lists ? 5 * kv_heads(c) + 1 : s->trace.lists;
     const struct attn_decode_plan_shape shape = {
         .size = sizeof(shape),
         .batch = ARG(c, batch),
@@ -286,7 +281,7 @@ static void size_work(struct call *c)
     };
     const struct attn_decode_plan_lengths lengths = {
         .kv_lens = own->kv_lens,
-        .qo_indptr = is(c, UNEVEN) ? own->qo : NULL,
+        .qo_indptr = call_has(c, UNEVEN) ? own->qo : NULL,
     };
     if (!lists)
         return;
@@ -316,12 +311,14 @@ static float model_scale(const struct call *c)
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
-    const size_t turn = is(c, MODEL) ? 0 : is(c, UNSEEN) ? 1 : c->number % COUNT(windows);
+    const size_t turn = call_has(c, MODEL)    ? 0
+                        : call_has(c, UNSEEN) ? 1
+                                              : c->number % COUNT(windows);
     size_heads(c);
     set_lengths(c);
-    ARG(c, scale) = is(c, OWN_SCALE) ? 0.3f : model_scale(c);
+    ARG(c, scale) = call_has(c, OWN_SCALE) ? 0.3f : model_scale(c);
     if (!is_latent(c)) {
-        PLAIN_ARG(c, soft_cap) = is(c, HUGE_LOGIT) || c->traced ? 50 : 5;
+        PLAIN_ARG(c, soft_cap) = call_has(c, HUGE_LOGIT) || c->traced ? 50 : 5;
         PLAIN_ARG(c, window_left) = c->traced ? s->trace.window - 1 : windows[turn].left;
         PLAIN_ARG(c, window_right) = !c->traced ? windows[turn].right : s->trace.window ? 0 : -1;
         PLAIN_ARG(c, chunk) = c->traced ? 8192 : 16 << c->number % 5;
@@ -369,13 +366,13 @@ static unsigned cache_operand(const struct call *c)
 static void place(struct call *c)
 {
     const struct own *own = c->own;
-    if (is(c, FAR))
+    if (call_has(c, FAR))
         paged_spread(c, cache_operand(c), PAGES_FAR_STRIDE);
-    if (is(c, OWN_SCALE))
+    if (call_has(c, OWN_SCALE))
         paged_share_scales(c, cache_operand(c), &DESC(c, cache));
-    if (!is(c, UNEVEN))
+    if (!call_has(c, UNEVEN))
         operand_leave_out(OPERAND(c, QO_INDPTR));
-    if (is_sparse(c) && is(c, PADDED))
+    if (is_sparse(c) && call_has(c, PADDED))
         operand_leave_out(OPERAND(c, KV_LENS));
     if (is_step(c))
         call_operand(c, ROPE_DECODE_COS_SIN)->align = 16;
@@ -410,7 +407,7 @@ static void fill_mask(struct call *c)
         for (int64_t i = 0; i < (int64_t)queries * keys; i++) {
             const int t = (int)(i / keys), node = (int)(i % keys) - (keys - queries);
             const bool tree = node < 0 || (node <= t && descends(t, node));
-            const bool sees = is(c, TREE) ? tree : random_bits(&c->random) % 3 != 0;
+            const bool sees = call_has(c, TREE) ? tree : random_bits(&c->random) % 3 != 0;
             operand_set_int(mask, AT(own->mask_indptr[s] + i), sees);
         }
     }
@@ -598,13 +595,13 @@ static void point_the_same_way(struct call *c)
         k.sequence = s;
         for (int h = 0; h < DESC(c, heads); h++) {
             const int late = own->cached[s] - 1 - 37 * (h % 5);
-            const int at = is(c, LATE) && late > 0 ? late : 0;
+            const int at = call_has(c, LATE) && late > 0 ? late : 0;
             const struct slot slot = page_lists_slot(&own->pages, s, at, h / group);
             for (int d = 0; d < dim; d++)
                 key[d] = ref_cache_value(&k, slot.page, slot.token, slot.head, d);
             const int64_t token = own->qo[s + 1] - 1;
             const double scale = decode_attention(c).scale * decode_q_scale(c, token, h);
-            const double size = is(c, LATE) ? late_query(key, dim, scale) : 16;
+            const double size = call_has(c, LATE) ? late_query(key, dim, scale) : 16;
             for (int d = 0; d < dim; d++)
                 operand_set(OPERAND(c, Q), AT(token, h, d), key[d] < 0 ? -size : size);
         }
@@ -643,7 +640,7 @@ static void fill(struct call *c)
     fill_keys(c);
     fill_work(c);
     fill_q_scales(c);
-    if (is(c, HUGE_LOGIT | LATE))
+    if (call_has(c, HUGE_LOGIT | LATE))
         point_the_same_way(c);
     call_fill_sinks(c, OPERAND(c, SINKS));
     value_product_fill(c);
@@ -667,15 +664,15 @@ static bool takes(const struct call *c)
     const int ratio = call_ratio(c);
     const bool hook = !is_latent(c) && !is_step(c) && c->desc.decode.logits;
     const bool extras = DESC(c, sinks) || hook || (!is_latent(c) && PLAIN_DESC(c, soft_cap));
-    if (is(c, MODEL))
+    if (call_has(c, MODEL))
         return s->head_dim == DESC(c, head_dim) && (!ratio || ratio == s->ratio);
-    if (is(c, UNSEEN))
+    if (call_has(c, UNSEEN))
         return !is_latent(c) &&
                (DESC(c, mask) == ATTN_MASK_WINDOW || DESC(c, mask) == ATTN_MASK_CHUNK);
-    if (is_step(c) && is(c, HUGE_LOGIT | LATE))
+    if (is_step(c) && call_has(c, HUGE_LOGIT | LATE))
         return false; /* rope_decode's q is changed before scores, so its signs cannot be chosen */
-    return !(is(c, LONG) && (extras || DESC(c, lse))) && (!s->trace.lists || at_once(c)) &&
-           !(is(c, TREE) && DESC(c, mask) != ATTN_MASK_CUSTOM);
+    return !(call_has(c, LONG) && (extras || DESC(c, lse))) && (!s->trace.lists || at_once(c)) &&
+           !(call_has(c, TREE) && DESC(c, mask) != ATTN_MASK_CUSTOM);
 }
 
 /* The functions from here on serve traces of a call. */
@@ -738,9 +735,7 @@ static double least_bytes(const struct call *c)
 #define VERIFY_OP(name, ...)                                                         \
     {                                                                                \
         .op = name,                                                                  \
-        .shapes = shapes,                                                            \
-        .shape_size = sizeof(shapes[0]),                                             \
-        .shape_count = COUNT(shapes),                                                \
+        VERIFY_SHAPES(shapes),                                                       \
         .trace = &traced,                                                            \
         .tuned = {__VA_ARGS__},                                                      \
         .dimensions =                                                                \

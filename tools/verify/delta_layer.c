@@ -141,12 +141,6 @@ void delta_layer_fill(const struct delta_layer *l)
 
 /* The functions from here on compute the inputs of tokens. */
 
-/* Returns an element of an operand; 0 if the operand is left out. */
-static double given_or(const struct operand *o, const int64_t at[])
-{
-    return o->given ? operand_value(o, at) : 0;
-}
-
 /* Computes g and exp(g) for element i of a key, and bounds of their errors. */
 static void compute_decay(const struct delta_layer *l, int t, int head, int i,
                           struct delta_token *out)
@@ -156,9 +150,9 @@ static void compute_decay(const struct delta_layer *l, int t, int head, int i,
     if (l->gates == ATTN_GATES_GIVEN) {
         g = operand_value(l->log_decay, wide ? AT(t, head, i) : AT(t, head));
     } else {
-        const double a_log = given_or(l->a_log, AT(head));
+        const double a_log = operand_value_or_zero(l->a_log, AT(head));
         const double x = operand_value(l->gate_in, wide ? AT(t, head, i) : AT(t, head)) +
-                         given_or(l->dt_bias, wide ? AT(head, i) : AT(head));
+                         operand_value_or_zero(l->dt_bias, wide ? AT(head, i) : AT(head));
         const double a = exp(a_log), of_a = 2 * fabs(a_log) + 3;
         if (l->gates == ATTN_GATES_SOFTPLUS) {
             g = -a * ref_softplus(x);
@@ -185,20 +179,12 @@ static void compute_beta(const struct delta_layer *l, int t, int head, int i,
     out->off.beta = fmax(out->off.beta, given ? 0 : (2 * fabs(x) + 6) * STORED_F);
 }
 
-double delta_length_of(const double *x, int n)
-{
-    double sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += x[i] * x[i];
-    return sqrt(sum);
-}
-
 /* Divides the vector x by sqrt(|x|^2 + l2_eps), in place. Returns the divisor: 0 for a vector of
  * zeros, which stays zero, and 1 without l2_norm. */
 static double make_unit(const struct delta_layer *l, double *x)
 {
     const int n = l->head_dim;
-    const double own = delta_length_of(x, n), length = sqrt(own * own + (double)*l->l2_eps);
+    const double own = vector_length(x, n), length = sqrt(own * own + (double)*l->l2_eps);
     if (!l->l2_norm)
         return 1;
     for (int i = 0; i < n && own > 0; i++)
@@ -225,14 +211,6 @@ void delta_layer_token(const struct delta_layer *l, int t, int value_head, struc
         out->v[i] = operand_value(l->v, AT(t, value_head, i));
         compute_beta(l, t, value_head, i, out);
     }
-}
-
-void delta_layer_compare_padding(const struct delta_layer *l, const struct recurrent_sequence *s)
-{
-    for (int t = s->start; t < s->start + s->count; t++)
-        for (int head = 0; head < *l->value_heads; head++)
-            for (int v = 0; v < l->head_dim_v; v++)
-                call_compare(l->r.c, l->out, AT(t, head, v), 0, 0);
 }
 
 double delta_layer_row_bytes(const struct delta_layer *l)

@@ -86,12 +86,6 @@ struct delta_token {
  * errors. */
 void delta_layer_token(const struct delta_layer *l, int t, int value_head, struct delta_token *out);
 
-/** Returns the Euclidean length of n numbers. */
-double delta_length_of(const double *x, int n);
-
-/** Checks that the output of a sequence that is padding is zeros. */
-void delta_layer_compare_padding(const struct delta_layer *l, const struct recurrent_sequence *s);
-
 /** Returns the bytes of q, k, v, gates and out for all tokens. */
 double delta_layer_row_bytes(const struct delta_layer *l);
 

@@ -9,8 +9,6 @@
 #include "tools/verify/delta_layer.h"
 #include "tools/verify/stored.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* The shapes on which kernels are verified. */
 static const struct recurrent_shape shapes[] = {
     {{"decode", UNIFORM}, 1, 2, 3, 1, 1, {0}},
@@ -96,7 +94,7 @@ struct step {
 static double advance(struct step *s, int key, int i, double *column, double *error, double *off)
 {
     const struct delta_token *const t = &s->token;
-    const double f = STORED_F, sums = key * f, k = delta_length_of(t->k, key);
+    const double f = STORED_F, sums = key * f, k = vector_length(t->k, key);
     double faded = 0, decay = 0, known = 0, terms = 0;
     for (int n = 0; n < key; n++) {
         const double old = t->decay[n] * column[n];
@@ -113,10 +111,10 @@ static double advance(struct step *s, int key, int i, double *column, double *er
                     FLT_MIN * (fabs(t->v[i]) + faded * k);
     *error += sqrt(decay) + (sums + t->off.key) * beta * k * k * faded +
               (t->off.beta + t->off.key + 3 * f) * u * k +
-              2 * f * beta * (fabs(t->v[i]) + faded * k) * k + f * delta_length_of(column, key);
+              2 * f * beta * (fabs(t->v[i]) + faded * k) * k + f * vector_length(column, key);
     for (int n = 0; n < key; n++)
         terms += fabs(column[n] * t->q[n]);
-    *off = delta_length_of(t->q, key) * *error + (sums + t->off.query) * terms;
+    *off = vector_length(t->q, key) * *error + (sums + t->off.query) * terms;
     return out;
 }
 
@@ -161,7 +159,7 @@ static void compare_sequence(const struct delta_layer *l, int i, struct head *h)
     struct call *const c = l->r.c;
     const struct recurrent_sequence s = recurrent_sequence(&l->r, i);
     if (s.padding)
-        delta_layer_compare_padding(l, &s);
+        recurrent_compare_padding(&l->r, l->out, &s);
     for (int head = 0; head < *l->value_heads && s.count && !s.padding; head++) {
         recurrent_load_state(&l->r, &s, head, &h->of);
         for (int t = 0; t < s.count; t++) {
@@ -199,17 +197,12 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_gated_delta = {
     .op = "gated_delta",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"batch=64", "batch=4"},
     .dimensions =
         {
-            {"heads", offsetof(struct recurrent_shape, heads), 1024, "of q and k"},
-            {"value_heads", offsetof(struct recurrent_shape, value_heads), 1024,
-             "of v, a multiple of heads"},
-            RECURRENT_SEQUENCE_ROWS,
+            RECURRENT_SIZE_ROWS("q and k", "v"),
             RECURRENT_STEPS_ROW,
         },
     .own_size = sizeof(struct recurrent_own),

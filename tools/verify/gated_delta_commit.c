@@ -8,8 +8,6 @@
 #include "tools/verify/recurrent.h"
 #include "tools/verify/stored.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest numbers of: layers of a traced call, sequences in a shape's list, elements of a key or
  * value. */
 enum { LAYERS_MAX = 128, BATCH_MAX = 6, DIM_MAX = RECURRENT_DIM_MAX };
@@ -35,9 +33,6 @@ static const struct shape {
 /* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", 0}, 32, 64, 1, 4, 3, {0}};
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* Returns the number of accepted tokens of sequence `i`. */
 static int accepted_of(const struct call *c, int i)
 {
@@ -53,9 +48,8 @@ static int slot_count(const struct call *c) { return 2 * c->args.gated_delta_com
  * 0. */
 static int slot_of(const struct call *c, int i, bool read)
 {
-    if (is(c, PADDED) && i % 3 == 1)
-        return i % 2 ? 0 : -1;
-    return read && is(c, FORKS) ? 2 * i + 1 : slot_count(c) - 1 - 2 * i;
+    return call_slot(c, PADDED, i,
+                     read && call_has(c, FORKS) ? 2 * i + 1 : slot_count(c) - 1 - 2 * i);
 }
 
 /* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
@@ -67,7 +61,7 @@ static void size(struct call *c)
     a->batch = s->batch;
     a->layers = s->layers;
     a->record_steps = s->steps;
-    a->first_slot = is(c, PADDED);
+    a->first_slot = call_has(c, PADDED);
 }
 
 /* Sets sizes and strides. The states of all layers are in one operand, one layer after the
@@ -78,7 +72,7 @@ static void place(struct call *c)
     operand_resize(call_operand(c, GATED_DELTA_COMMIT_STATE), 0, layers * slot_count(c));
     recurrent_align(c, call_operand(c, GATED_DELTA_COMMIT_STATE));
     operand_resize(call_operand(c, GATED_DELTA_COMMIT_RECORDS), 0, layers * slot_count(c));
-    if (!is(c, FORKS))
+    if (!call_has(c, FORKS))
         operand_leave_out(call_operand(c, GATED_DELTA_COMMIT_STATE_SLOTS_IN));
 }
 
@@ -96,7 +90,7 @@ static void fill_lists(struct call *c)
     for (int i = 0; i < c->args.gated_delta_commit.batch; i++) {
         operand_set_int(call_operand(c, GATED_DELTA_COMMIT_STATE_SLOTS), AT(i),
                         slot_of(c, i, false));
-        if (is(c, FORKS))
+        if (call_has(c, FORKS))
             operand_set_int(call_operand(c, GATED_DELTA_COMMIT_STATE_SLOTS_IN), AT(i),
                             slot_of(c, i, true));
         operand_set_int(call_operand(c, GATED_DELTA_COMMIT_ACCEPTED), AT(i), accepted_of(c, i));
@@ -210,9 +204,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_gated_delta_commit = {
     .op = "gated_delta_commit",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"batch=64"},
     .dimensions =

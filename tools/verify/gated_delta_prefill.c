@@ -11,8 +11,6 @@
 #include "tools/verify/delta_layer.h"
 #include "tools/verify/stored.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest number of elements of a key or value; tokens of a chunk, and of a block. */
 enum { DIM_MAX = RECURRENT_DIM_MAX, CHUNK = 64, BLOCK = 16 };
 
@@ -360,7 +358,7 @@ static void find_off(struct chunk *x, int i)
  * length `error`. */
 static double output_off(const struct chunk *x, int i, double error)
 {
-    double off = delta_length_of(x->t[i].q, x->key) * x->fade[i + 1] * error + x->first_off[i];
+    double off = vector_length(x->t[i].q, x->key) * x->fade[i + 1] * error + x->first_off[i];
     for (int j = 0; j <= i; j++) {
         const double p = fabs(x->p[i][j]) + x->p_off[i][j], u = fabs(x->u[j]);
         off += x->p_off[i][j] * u + p * x->u_off[j] +
@@ -387,7 +385,7 @@ static double state_off(const struct chunk *x, const double *before, const doubl
             key[k] = x->t[i].k[k] * decay_between(x, i, last, k, &of_decay);
             most = fmax(most, of_decay);
         }
-        const double k = delta_length_of(key, x->key), u = fabs(x->u[i]) + x->u_off[i];
+        const double k = vector_length(key, x->key), u = fabs(x->u[i]) + x->u_off[i];
         off += k * (x->u_off[i] + u * (x->unit + 1.1 * of_factor(x) + most + x->t[i].off.key));
         off += x->tiny * x->t[i].length * k;
         if (x->channels)
@@ -396,7 +394,7 @@ static double state_off(const struct chunk *x, const double *before, const doubl
     }
     return off + sqrt(faded) +
            (CHUNK + 8) * STORED_F *
-               (terms + delta_length_of(before, x->key) + delta_length_of(after, x->key));
+               (terms + vector_length(before, x->key) + vector_length(after, x->key));
 }
 
 /* Advances a column of the state by the tokens of the chunk. Sets x->u and x->out. */
@@ -499,7 +497,7 @@ static void pass_segment(struct chunk *x, struct segment *s, int values)
 static double folded_off(const struct chunk *x, const struct segment *s, int v)
 {
     const double *const before = s->start.state[v], error = s->start.error[v];
-    const double size = delta_length_of(before, x->key) + error;
+    const double size = vector_length(before, x->key) + error;
     double product[DIM_MAX] = {0}, off = 0;
     for (int c = 0; c < x->key; c++) {
         const double element = fabs(before[c]) + error;
@@ -508,8 +506,8 @@ static double folded_off(const struct chunk *x, const struct segment *s, int v)
             product[k] += element * fabs(s->transition.state[c][k]);
     }
     return s->fade * (error + x->unit * size + x->tiny * sqrt(x->key)) + off +
-           (x->unit + (x->key + 8) * STORED_F) * (1 + x->unit) * delta_length_of(product, x->key) +
-           s->made.error[v] + 4 * STORED_F * delta_length_of(s->made.state[v], x->key);
+           (x->unit + (x->key + 8) * STORED_F) * (1 + x->unit) * vector_length(product, x->key) +
+           s->made.error[v] + 4 * STORED_F * vector_length(s->made.state[v], x->key);
 }
 
 /* Ends a segment that another follows: sets the bound of each column's error to folded_off(), and
@@ -554,7 +552,7 @@ static void compare_sequence(const struct delta_layer *l, int n, struct chunk *x
     const struct recurrent_sequence s = recurrent_sequence(&l->r, n);
     const int to = s.count ? recurrent_target(&l->r, n, s.count - 1) : -1;
     if (s.padding)
-        delta_layer_compare_padding(l, &s);
+        recurrent_compare_padding(&l->r, l->out, &s);
     for (int head = 0; head < *l->value_heads && s.count && !s.padding; head++) {
         compare_head(l, n, &s, head, x, segment, h);
         if (to >= 0)
@@ -600,17 +598,12 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_gated_delta_prefill = {
     .op = "gated_delta_prefill",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"length=4096", "batch=64,length=256"},
     .dimensions =
         {
-            {"heads", offsetof(struct recurrent_shape, heads), 1024, "of q and k"},
-            {"value_heads", offsetof(struct recurrent_shape, value_heads), 1024,
-             "of v, a multiple of heads"},
-            RECURRENT_SEQUENCE_ROWS,
+            RECURRENT_SIZE_ROWS("q and k", "v"),
             {"segment", offsetof(struct recurrent_shape, steps), 1 << 10,
              "chunks of a segment; 0: sequences are not cut"},
         },

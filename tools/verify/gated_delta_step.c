@@ -14,8 +14,6 @@
 #include "tools/verify/recurrent.h"
 #include "tools/verify/stored.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest numbers of elements of a key or value, taps, and sequences. */
 enum { DIM_MAX = RECURRENT_DIM_MAX, TAPS_MAX = 6, BATCH_MAX = RECURRENT_BATCH_MAX };
 /* Largest number of tokens of a sequence. */
@@ -50,9 +48,6 @@ struct own {
     int32_t starts[BATCH_MAX + 1]; /* first token of each sequence */
 };
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* True if the kernel is verified on the shape. The shape with eight drafts is only for kernels with
  * drafts. */
 static bool takes(const struct call *c)
@@ -71,7 +66,8 @@ static int steps_of(const struct call *c)
 static int tokens_of(const struct call *c, int i)
 {
     const int steps = steps_of(c);
-    return !c->desc.gated_delta_step.drafts || is(c, UNIFORM) ? steps : (3 * i + 2) % (steps + 1);
+    return !c->desc.gated_delta_step.drafts || call_has(c, UNIFORM) ? steps
+                                                                    : (3 * i + 2) % (steps + 1);
 }
 
 /* Returns the row of x, gates and out for token t of sequence i. */
@@ -84,7 +80,7 @@ static int row_of(const struct call *c, int i, int t)
  * state_slots_in with the sequence's slot has the same index. */
 static int history_of(const struct call *c, int i)
 {
-    if (!c->desc.gated_delta_step.drafts || !is(c, ACCEPTED))
+    if (!c->desc.gated_delta_step.drafts || !call_has(c, ACCEPTED))
         return 0;
     const int accepted = (i + 2) % (steps_of(c) + 1);
     return accepted > 0 ? accepted - 1 : 0;
@@ -110,9 +106,9 @@ static void size(struct call *c)
     a->tokens = own->starts[s->batch];
     a->max_seqlen = a->state_steps = steps_of(c);
     a->conv_columns = c->desc.gated_delta_step.taps - 2 + steps_of(c) + s->extra;
-    a->first_slot = is(c, PADDED);
+    a->first_slot = call_has(c, PADDED);
     a->scale = 0.375f;
-    a->l2_eps = is(c, EXTREMES) ? 0 : 0.0078125f;
+    a->l2_eps = call_has(c, EXTREMES) ? 0 : 0.0078125f;
     a->lower_bound = -5;
     a->eps = 0.015625f;
 }
@@ -129,7 +125,7 @@ static void place_conv(struct call *c)
 {
     struct operand *state = call_operand(c, GATED_DELTA_STEP_CONV_STATE);
     operand_resize(state, 0, slot_count(c));
-    if (is(c, BY_COLUMN)) {
+    if (call_has(c, BY_COLUMN)) {
         operand_set_stride(state, 1, 1);
         operand_set_stride(state, 2, channels_of(&c->desc.gated_delta_step));
     }
@@ -144,25 +140,25 @@ static void place(struct call *c)
     operand_resize(state, 0, slot_count(c));
     recurrent_align(c, state);
     place_conv(c);
-    if (is(c, FAR)) {
+    if (call_has(c, FAR)) {
         state->far = true;
         operand_set_stride(state, 0, 1 << 29);
     }
-    if (is(c, WIDE_LISTS))
+    if (call_has(c, WIDE_LISTS))
         operand_set_stride(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS), 0, 3 * steps_of(c));
-    if (!c->desc.gated_delta_step.drafts || is(c, UNIFORM))
+    if (!c->desc.gated_delta_step.drafts || call_has(c, UNIFORM))
         operand_leave_out(call_operand(c, GATED_DELTA_STEP_CU_SEQLENS));
-    if (!c->desc.gated_delta_step.drafts || !is(c, ACCEPTED))
+    if (!c->desc.gated_delta_step.drafts || !call_has(c, ACCEPTED))
         operand_leave_out(call_operand(c, GATED_DELTA_STEP_ACCEPTED));
-    if (!is(c, FORKS))
+    if (!call_has(c, FORKS))
         operand_leave_out(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS_IN));
     if (wide) {
         gates->align = 16;
         call_operand(c, GATED_DELTA_STEP_DT_BIAS)->align = 16;
-        if (is(c, VERIFY_VIEWS))
+        if (call_has(c, VERIFY_VIEWS))
             operand_set_stride(gates, 0, gates->dims[1] * gates->dims[2] + 24);
     }
-    if (is(c, PLAIN)) {
+    if (call_has(c, PLAIN)) {
         operand_leave_out(call_operand(c, GATED_DELTA_STEP_A_LOG));
         operand_leave_out(call_operand(c, GATED_DELTA_STEP_DT_BIAS));
     }
@@ -173,9 +169,9 @@ static void place(struct call *c)
 static int slot_of(const struct call *c, int i, int step, bool read)
 {
     const int n = i * steps_of(c) + step;
-    if (is(c, PADDED) && i % 3 == 1)
+    if (call_has(c, PADDED) && i % 3 == 1)
         return i % 2 ? 0 : -1;
-    return c->traced ? n + 1 : read && is(c, FORKS) ? 2 * n + 1 : 2 * (n + 1);
+    return c->traced ? n + 1 : read && call_has(c, FORKS) ? 2 * n + 1 : 2 * (n + 1);
 }
 
 /* Returns the slot of the initial state of sequence i. */
@@ -200,7 +196,7 @@ static void fill_token(struct call *c, int t)
     static const unsigned gates[] = {GATED_DELTA_STEP_GATE_IN, GATED_DELTA_STEP_BETA_IN};
     for (int i = 0; i < channels_of(d); i++)
         operand_set(call_operand(c, GATED_DELTA_STEP_X), AT(t, i),
-                    is(c, EXTREMES) && t == 2 ? 0 : random_value(&c->random));
+                    call_has(c, EXTREMES) && t == 2 ? 0 : random_value(&c->random));
     for (unsigned n = 0; n < COUNT(gates); n++) {
         struct operand *o = call_operand(c, gates[n]);
         const int64_t wide = o->schema.ndim > 2 ? o->dims[2] : 1;
@@ -208,10 +204,10 @@ static void fill_token(struct call *c, int t)
             for (int k = 0; k < wide; k++) {
                 const double x = 2 * random_value(&c->random);
                 operand_set(o, AT(t, head, k),
-                            !is(c, EXTREMES) ? x
-                            : t == 0         ? 96
-                            : t == 1         ? -96
-                                             : x);
+                            !call_has(c, EXTREMES) ? x
+                            : t == 0               ? 96
+                            : t == 1               ? -96
+                                                   : x);
             }
     }
 }
@@ -226,7 +222,7 @@ static void fill_lists(struct call *c)
         for (int step = 0; step < steps_of(c); step++) {
             operand_set_int(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS), AT(i, step),
                             slot_of(c, i, step, false));
-            if (is(c, FORKS))
+            if (call_has(c, FORKS))
                 operand_set_int(call_operand(c, GATED_DELTA_STEP_STATE_SLOTS_IN), AT(i, step),
                                 slot_of(c, i, step, true));
         }
@@ -264,15 +260,6 @@ static void fill(struct call *c)
 struct vector {
     double x[DIM_MAX], error[DIM_MAX];
 };
-
-/* Returns the Euclidean length of a vector of n elements. */
-static double length(const double *x, int n)
-{
-    double sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += x[i] * x[i];
-    return sqrt(sum);
-}
 
 /* Returns input n of a channel. n counts from the first token of sequence i; negative n are in the
  * history. */
@@ -317,14 +304,14 @@ static double make_unit(struct call *c, struct vector *v)
 {
     const int n = c->desc.gated_delta_step.head_dim;
     const double eps = (double)c->args.gated_delta_step.l2_eps;
-    const double l = length(v->x, n), off = length(v->error, n);
+    const double l = vector_length(v->x, n), off = vector_length(v->error, n);
     if (!c->desc.gated_delta_step.l2_norm)
         return off;
     const double divisor = sqrt(fmax(l * l + eps, DBL_MIN));
     const double least = sqrt(fmax(pow(fmax(l - off, 0), 2) + eps, DBL_MIN));
     for (int k = 0; k < n; k++)
         v->x[k] /= divisor;
-    return off == 0 ? 0 : off / least + ((n + 5) / 2.0 + 4) * STORED_F * length(v->x, n);
+    return off == 0 ? 0 : off / least + ((n + 5) / 2.0 + 4) * STORED_F * vector_length(v->x, n);
 }
 
 /* The gates of a value head at a token. gated_delta.c derives the bounds of their errors. */
@@ -333,22 +320,16 @@ struct gates {
     double beta, beta_error; /* beta_error: relative to beta */
 };
 
-/* Returns an element of an operand; 0 if the operand is left out. */
-static double given_or(const struct operand *o, const int64_t at[])
-{
-    return o->given ? operand_value(o, at) : 0;
-}
-
 /* Computes the decay of channel `k` and the bound of its error. */
 static void compute_decay(struct call *c, int row, int head, int k, struct gates *out)
 {
     const struct attn_gated_delta_step_desc *d = &c->desc.gated_delta_step;
     const bool wide = d->decay == ATTN_DECAY_CHANNEL;
-    const double a_log = given_or(call_operand(c, GATED_DELTA_STEP_A_LOG), AT(head));
-    const double x =
-        operand_value(call_operand(c, GATED_DELTA_STEP_GATE_IN),
-                      wide ? AT(row, head, k) : AT(row, head)) +
-        given_or(call_operand(c, GATED_DELTA_STEP_DT_BIAS), wide ? AT(head, k) : AT(head));
+    const double a_log = operand_value_or_zero(call_operand(c, GATED_DELTA_STEP_A_LOG), AT(head));
+    const double x = operand_value(call_operand(c, GATED_DELTA_STEP_GATE_IN),
+                                   wide ? AT(row, head, k) : AT(row, head)) +
+                     operand_value_or_zero(call_operand(c, GATED_DELTA_STEP_DT_BIAS),
+                                           wide ? AT(head, k) : AT(head));
     const double a = exp(a_log), of_a = 2 * fabs(a_log) + 3;
     double g, off;
     if (d->gates == ATTN_GATES_SOFTPLUS) {
@@ -389,7 +370,8 @@ struct head {
 static void advance(struct call *c, struct head *h, int v)
 {
     const int n = c->desc.gated_delta_step.head_dim;
-    const double f = STORED_F, sums = n * f, k = length(h->k.x, n), q = length(h->q.x, n);
+    const double f = STORED_F, sums = n * f, k = vector_length(h->k.x, n),
+                 q = vector_length(h->q.x, n);
     const double most = h->gates.beta * (1 + h->gates.beta_error) * pow(k + h->k_error, 2);
     const double grows = fmax(1, most - 1);
     double *row = h->state[v], faded[DIM_MAX], decay[DIM_MAX], known = 0, slowest = 0;
@@ -399,8 +381,8 @@ static void advance(struct call *c, struct head *h, int v)
         known += faded[i] * h->k.x[i];
         slowest = fmax(slowest, h->gates.decay[i] + h->gates.decay_error[i]);
     }
-    const double before = slowest * h->state_error[v], off = length(decay, n);
-    const double s = length(faded, n) + before;
+    const double before = slowest * h->state_error[v], off = vector_length(decay, n);
+    const double s = vector_length(faded, n) + before;
     const double of_known = off * k + (s + off) * (h->k_error + sums * k);
     const double miss = fabs(h->v.x[v]) + fabs(known) + before * k;
     const double u = fabs(h->gates.beta * (h->v.x[v] - known)) + h->gates.beta * before * k;
@@ -408,7 +390,7 @@ static void advance(struct call *c, struct head *h, int v)
                         (h->gates.beta_error + 2 * f) * (u + h->gates.beta * of_known) +
                         FLT_MIN * miss;
     h->out.x[v] = ref_delta_step(row, h->gates.decay, h->k.x, h->q.x, n, h->v.x[v], h->gates.beta);
-    const double after = length(row, n);
+    const double after = vector_length(row, n);
     h->state_error[v] =
         grows * before + off + (k + h->k_error) * of_u + h->k_error * u + 2 * f * (s + k * u);
     h->out.error[v] =
@@ -455,8 +437,8 @@ static void normalise(struct call *c, int row, int head, struct head *h)
     double error[DIM_MAX], y[DIM_MAX], off[DIM_MAX];
     for (int v = 0; v < n; v++)
         stored_value(between, 1, h->out.x[v], h->out.error[v], &error[v]);
-    const double mean = length(error, n) / sqrt(n);
-    const double rms = sqrt(pow(length(h->out.x, n), 2) / n + eps);
+    const double mean = vector_length(error, n) / sqrt(n);
+    const double rms = sqrt(pow(vector_length(h->out.x, n), 2) / n + eps);
     const double least = fmax(rms - mean, sqrt(eps));
     for (int v = 0; v < n; v++) {
         const double z = operand_value(call_operand(c, GATED_DELTA_STEP_Z), AT(row, head, v));
@@ -576,9 +558,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_gated_delta_step = {
     .op = "gated_delta_step",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"batch=32", "batch=1"},
     .dimensions =

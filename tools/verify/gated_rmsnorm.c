@@ -9,8 +9,6 @@
 #include "tools/verify/call.h"
 #include "tools/verify/stored.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest number of elements of a group; elements that share a scale; ranks over which a sum of
  * squares goes. */
 enum { WIDTH_MAX = 8192, GROUP = 128, RANKS = 3 };
@@ -47,9 +45,6 @@ static const struct shape {
 /* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", SHARED}, 4096, 32};
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* True if the kernel is verified on the shape. Only one kernel of each order of rows runs the shape
  * with many steps per workgroup, since these do not depend on other fields. */
 static bool takes(const struct call *c)
@@ -65,11 +60,11 @@ static void size(struct call *c)
 {
     const struct shape *s = c->shape;
     c->desc.gated_rmsnorm.groups = s->groups;
-    c->desc.gated_rmsnorm.shared_weight = is(c, SHARED);
+    c->desc.gated_rmsnorm.shared_weight = call_has(c, SHARED);
     c->args.gated_rmsnorm.tokens = s->tokens;
     c->args.gated_rmsnorm.count = RANKS * c->desc.gated_rmsnorm.width;
     /* large enough to change results */
-    c->args.gated_rmsnorm.eps = is(c, ZEROS) ? 0 : 0.0625f;
+    c->args.gated_rmsnorm.eps = call_has(c, ZEROS) ? 0 : 0.0625f;
 }
 
 /* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
@@ -79,29 +74,29 @@ static void place(struct call *c)
     struct operand *x = call_operand(c, GATED_RMSNORM_X), *z = call_operand(c, GATED_RMSNORM_Z);
     struct operand *out = call_operand(c, GATED_RMSNORM_OUT);
     struct operand *scale = call_operand(c, GATED_RMSNORM_OUT_SCALE);
-    if (is(c, PACKED)) {
+    if (call_has(c, PACKED)) {
         operand_set_stride(x, 0, 2 * d->groups * d->width + 64);
         if (z->given) {
             operand_set_stride(z, 0, 2 * d->groups * d->width + 64);
             operand_place_inside(z, x, d->groups * d->width);
         }
     }
-    if (is(c, BY_COLUMN) && scale->given && !d->row_scale) {
+    if (call_has(c, BY_COLUMN) && scale->given && !d->row_scale) {
         operand_set_stride(scale, 0, 1);
         operand_set_stride(scale, 1, c->args.gated_rmsnorm.tokens);
     }
     if (d->out_dtype != d->dtype || !out->given)
         return;
-    if (is(c, OVER_X))
+    if (call_has(c, OVER_X))
         operand_place_inside(out, x, 0);
-    if (is(c, OVER_Z) && z->given)
+    if (call_has(c, OVER_Z) && z->given)
         operand_place_inside(out, z, 0);
 }
 
 /* True if all x of a token's group are 0. */
 static bool is_zero(const struct call *c, int token, int group)
 {
-    return is(c, ZEROS) && (token + group) % 3 == 1;
+    return call_has(c, ZEROS) && (token + group) % 3 == 1;
 }
 
 /* Fills a token's group of an operand; with ZEROS some groups are 0, and some elements are
@@ -110,7 +105,7 @@ static void fill_row(struct call *c, struct operand *o, int token, int group, do
 {
     for (int i = 0; o->given && i < c->desc.gated_rmsnorm.width; i++) {
         double x = random_value(&c->random);
-        if (is(c, ZEROS))
+        if (call_has(c, ZEROS))
             x = is_zero(c, token, group) && far == 1 ? 0 : x * (i % 7 == 0 ? far : 1);
         operand_set(o, AT(token, group, i), x);
     }
@@ -298,9 +293,7 @@ static void compare(struct call *c)
 
 const struct verify_op verify_gated_rmsnorm = {
     .op = "gated_rmsnorm",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"tokens=64", "tokens=4096"},
     .dimensions =

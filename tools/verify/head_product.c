@@ -9,8 +9,6 @@
 #include "tools/verify/stored.h"
 #include "tools/verify/weights.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest number of elements of a row of x; elements that share a scale; elements of a tail. */
 enum { DIM_MAX = WEIGHTS_COLUMNS, BLOCK = WEIGHTS_BLOCK, TAIL = 64 };
 
@@ -44,18 +42,18 @@ static const struct shape {
 /* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", 0}, 64, 16, 0};
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* True if the kernel is verified on the shape. */
-static bool takes(const struct call *c) { return !is(c, MANY) || c->desc.head_product.shared; }
+static bool takes(const struct call *c)
+{
+    return !call_has(c, MANY) || c->desc.head_product.shared;
+}
 
 /* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
     c->desc.head_product.heads = s->heads;
-    c->desc.head_product.shared |= is(c, SHARED) || s->shared;
+    c->desc.head_product.shared |= call_has(c, SHARED) || s->shared;
     c->args.head_product.tokens = s->tokens;
 }
 
@@ -66,13 +64,15 @@ static void place(struct call *c)
     struct operand *out = call_operand(c, HEAD_PRODUCT_OUT), *w = call_operand(c, HEAD_PRODUCT_W);
     w->align = 16; /* 16 bytes for weights of any type */
     struct operand *tail = call_operand(c, HEAD_PRODUCT_TAIL_OUT);
-    if (!is(c, KEYS)) {
+    if (!call_has(c, KEYS)) {
         operand_leave_out(call_operand(c, HEAD_PRODUCT_TAIL));
         operand_leave_out(tail);
     }
-    if (is(c, PART))
+    if (call_has(c, PART))
         operand_set_stride(w, 0, 2 * (int64_t)d->head_dim_v * d->head_dim);
-    if (is(c, KEYS)) { /* as in keys of a prefill, the rotated part follows the rest of each head */
+    if (call_has(
+            c,
+            KEYS)) { /* as in keys of a prefill, the rotated part follows the rest of each head */
         const int key = d->head_dim_v + TAIL;
         for (int i = 0; i < 2; i++) {
             operand_set_stride(i ? tail : out, 1, key);
@@ -176,7 +176,7 @@ static void compare_head(struct call *c, int t, int h, struct row *r)
         const double expected = stored_value(out->precision, 1, sum, arithmetic, &bound);
         call_compare(c, out, AT(t, h, n), expected, bound);
     }
-    for (int i = 0; is(c, KEYS) && i < TAIL; i++)
+    for (int i = 0; call_has(c, KEYS) && i < TAIL; i++)
         call_compare(c, call_operand(c, HEAD_PRODUCT_TAIL_OUT), AT(t, h, i),
                      operand_value(call_operand(c, HEAD_PRODUCT_TAIL), AT(t, i)), 0);
 }
@@ -192,9 +192,7 @@ static void compare(struct call *c)
 
 const struct verify_op verify_head_product = {
     .op = "head_product",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"tokens=64", "tokens=2048"},
     .dimensions =

@@ -7,8 +7,6 @@
 
 #include "tools/verify/paged.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Bytes of a key and of its scale; keys of a group in SHUFFLE pages; largest number of
  * sequences. */
 enum { DIM = 128, SCALE_BYTES = 4, TILE = 16, SEQUENCES_MAX = 4 };
@@ -50,9 +48,6 @@ struct own {
     int stride, pages;
 };
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* True if the kernel is verified on the shape. */
 static bool takes(const struct call *c)
 {
@@ -69,7 +64,7 @@ static void size(struct call *c)
     a->batch = s->count;
     a->page_size = s->page_size;
     const int64_t bytes = (int64_t)s->page_size * (DIM + SCALE_BYTES);
-    a->page_stride = (bytes + 15) / 16 * 16 + (is(c, VERIFY_VIEWS) ? 48 : 0);
+    a->page_stride = (bytes + 15) / 16 * 16 + (call_has(c, VERIFY_VIEWS) ? 48 : 0);
     for (int i = 0; i < s->count; i++) {
         const int rows = s->sequences[i].rows, end = s->sequences[i].first + rows;
         const int pages = (end + s->page_size - 1) / s->page_size;
@@ -78,8 +73,8 @@ static void size(struct call *c)
         own->stride = pages > own->stride ? pages : own->stride;
         a->max_seqlen_k = rows > a->max_seqlen_k ? rows : a->max_seqlen_k;
     }
-    a->total_k = own->cu[s->count] + (is(c, PADDED) ? 5 : 0);
-    a->max_seqlen_k += is(c, PADDED) ? 300 : 0;
+    a->total_k = own->cu[s->count] + (call_has(c, PADDED) ? 5 : 0);
+    a->max_seqlen_k += call_has(c, PADDED) ? 300 : 0;
     own->pages = s->count * own->stride;
 }
 
@@ -91,7 +86,7 @@ static void place(struct call *c)
                    own->pages * c->args.indexer_gather.page_stride);
     operand_resize(call_operand(c, INDEXER_GATHER_BLOCK_TABLE), 0, c->args.indexer_gather.batch);
     operand_resize(call_operand(c, INDEXER_GATHER_BLOCK_TABLE), 1, own->stride);
-    if (is(c, WHOLE))
+    if (call_has(c, WHOLE))
         operand_leave_out(call_operand(c, INDEXER_GATHER_SEQ_STARTS));
 }
 
@@ -154,7 +149,7 @@ static void fill(struct call *c)
     }
     free(pages);
     operand_set_ints(call_operand(c, INDEXER_GATHER_CU_SEQLENS_K), own->cu, a->batch + 1);
-    if (!is(c, WHOLE))
+    if (!call_has(c, WHOLE))
         operand_set_ints(call_operand(c, INDEXER_GATHER_SEQ_STARTS), own->starts, a->batch);
     if (c->traced) {
         operand_set_table(call_operand(c, INDEXER_GATHER_KEYS), 1, &c->random);
@@ -190,9 +185,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_indexer_gather = {
     .op = "indexer_gather",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"tokens=16384"},
     .dimensions =

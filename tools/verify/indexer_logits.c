@@ -8,8 +8,6 @@
 
 #include "tools/verify/indexer_data.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Flags of a shape. */
 enum {
     /* The kernel writes minus infinity for keys that a row does not see. */
@@ -38,19 +36,16 @@ static const struct shape {
 /* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", EQUAL | SHARED}, KEYS_RANDOM, 304, 16384, 0};
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* Sets the first key and the end of keys of each row. */
 static void make_rows(struct call *c, struct index_data *d)
 {
     const struct shape *s = c->shape;
-    d->sequences = d->paged && !is(c, SHARED) ? (s->rows + 1) / 2 : 1;
-    d->has_starts = is(c, STARTS);
+    d->sequences = d->paged && !call_has(c, SHARED) ? (s->rows + 1) / 2 : 1;
+    d->has_starts = call_has(c, STARTS);
     for (int r = 0; r < s->rows; r++) {
         const int length = 1 + (int)(random_bits(&c->random) % (unsigned)s->columns);
-        d->ends[r] = is(c, EQUAL) || r == 0 ? s->columns : length;
-        if (is(c, STARTS) && r % 3 != 1)
+        d->ends[r] = call_has(c, EQUAL) || r == 0 ? s->columns : length;
+        if (call_has(c, STARTS) && r % 3 != 1)
             d->starts[r] = (int32_t)(random_bits(&c->random) % (unsigned)s->columns);
         if (d->sequences > 1)
             d->row_sequences[r] = r / 2;
@@ -71,7 +66,7 @@ static void size(struct call *c)
     index_data_make(d);
     a->rows = s->rows;
     a->columns = s->columns;
-    a->clean = is(c, CLEAN);
+    a->clean = call_has(c, CLEAN);
     if (d->paged) {
         a->page_size = d->page;
         a->page_stride = d->page_bytes;
@@ -98,16 +93,14 @@ static void compare(struct call *c)
                 score = index_data_score(d, r, n, &bound).score;
             if (seen)
                 call_compare(c, out, AT(r, n), score, bound);
-            else if (is(c, CLEAN))
+            else if (call_has(c, CLEAN))
                 call_check(c, out, AT(r, n), score, bound);
         }
 }
 
 const struct verify_op verify_indexer_logits = {
     .op = "indexer_logits",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"rows=304,keys=16384"},
     .dimensions =

@@ -11,8 +11,6 @@
 #include "tools/verify/call.h"
 #include "tools/verify/scaled_row.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Elements of a head; rows of the table of cosines and sines. */
 enum { DIM = REF_INDEX_ROPE_DIM, POSITIONS = 300 };
 
@@ -54,9 +52,6 @@ struct own {
     int pages;
 };
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* True if keys are mxfp4. */
 static bool is_mxfp4(const struct call *c)
 {
@@ -66,9 +61,9 @@ static bool is_mxfp4(const struct call *c)
 /* True if the kernel is verified on the shape. */
 static bool takes(const struct call *c)
 {
-    if (is(c, TIES) && c->desc.indexer_rope_cache.hadamard)
+    if (call_has(c, TIES) && c->desc.indexer_rope_cache.hadamard)
         return false;
-    return is_mxfp4(c) || !is(c, NANS | TIES);
+    return is_mxfp4(c) || !call_has(c, NANS | TIES);
 }
 
 /* Returns the number of bytes of a key without its scales. */
@@ -85,25 +80,26 @@ static void size(struct call *c)
     c->desc.indexer_rope_cache.heads = s->heads;
     a->tokens = s->tokens;
     a->page_size = s->page_size;
-    a->page_stride = (int64_t)s->page_size * (key_bytes(c) + 4) + (is(c, VERIFY_VIEWS) ? 48 : 0);
+    a->page_stride =
+        (int64_t)s->page_size * (key_bytes(c) + 4) + (call_has(c, VERIFY_VIEWS) ? 48 : 0);
     a->page_stride = (a->page_stride + 15) / 16 * 16;
     a->max_position = POSITIONS;
-    a->eps = is(c, TIES) ? 0 : 1e-6f;
+    a->eps = call_has(c, TIES) ? 0 : 1e-6f;
     a->weight_scale = 0.125f;
-    a->power_of_two_scales = is(c, POWERS);
+    a->power_of_two_scales = call_has(c, POWERS);
     own->pages = 2 * s->tokens / s->page_size + 2;
     a->page_count = own->pages;
     own->slots = call_allocate(c, (size_t)s->tokens, sizeof(*own->slots));
     const int room = own->pages * s->page_size;
     for (int t = 0; t < s->tokens; t++) {
-        own->slots[t] = is(c, IN_ORDER) ? t : (int64_t)(7 * t + 3) % room;
-        for (int i = 0; i < t && !is(c, IN_ORDER); i++)
+        own->slots[t] = call_has(c, IN_ORDER) ? t : (int64_t)(7 * t + 3) % room;
+        for (int i = 0; i < t && !call_has(c, IN_ORDER); i++)
             if (own->slots[i] == own->slots[t]) {
                 own->slots[t] = (own->slots[t] + 1) % room;
                 i = -1;
             }
     }
-    for (int t = 1; is(c, SKIPS) && t < s->tokens; t += 3)
+    for (int t = 1; call_has(c, SKIPS) && t < s->tokens; t += 3)
         own->slots[t] = -1;
 }
 
@@ -115,7 +111,7 @@ static void place(struct call *c)
                    own->pages * c->args.indexer_rope_cache.page_stride);
     if (!c->desc.indexer_rope_cache.layer_norm)
         operand_leave_out(call_operand(c, INDEXER_ROPE_CACHE_K_BIAS));
-    if (!is(c, NO_Q))
+    if (!call_has(c, NO_Q))
         return;
     operand_leave_out(call_operand(c, INDEXER_ROPE_CACHE_Q));
     operand_leave_out(call_operand(c, INDEXER_ROPE_CACHE_WEIGHTS));
@@ -151,16 +147,16 @@ static void fill(struct call *c)
     for (size_t i = 0; i < COUNT(vectors); i++)
         if (call_operand(c, vectors[i])->given)
             operand_set_random(call_operand(c, vectors[i]), &c->random);
-    if (is(c, TIES))
+    if (call_has(c, TIES))
         fill_ties(c);
     /* Blocks of zeros, and of numbers near the smallest normal ones. */
-    for (int d = 64; is(c, ZEROS) && d < DIM; d++) {
+    for (int d = 64; call_has(c, ZEROS) && d < DIM; d++) {
         const double weight = d < 96 ? 0x1.8p-118 : 0;
         operand_set(call_operand(c, INDEXER_ROPE_CACHE_K_WEIGHT), AT(d), weight);
         if (call_operand(c, INDEXER_ROPE_CACHE_K_BIAS)->given)
             operand_set(call_operand(c, INDEXER_ROPE_CACHE_K_BIAS), AT(d), 0);
     }
-    for (int t = 0; is(c, NANS) && t < s->tokens; t += 2)
+    for (int t = 0; call_has(c, NANS) && t < s->tokens; t += 2)
         operand_set_bits(call_operand(c, INDEXER_ROPE_CACHE_K), AT(t, 7 * t), 0x7fc0);
     for (int t = 0; q->given && t < s->tokens; t++)
         for (int h = 0; h < s->heads; h++) {
@@ -168,7 +164,8 @@ static void fill(struct call *c)
             operand_set(call_operand(c, INDEXER_ROPE_CACHE_WEIGHTS), AT(t, h),
                         weight != 0 ? weight : 0.5); /* this element determines the scale */
             for (int d = 0; d < DIM; d++)
-                operand_set(q, AT(t, h, d), is(c, ZEROS) && h % 2 ? 0 : random_value(&c->random));
+                operand_set(q, AT(t, h, d),
+                            call_has(c, ZEROS) && h % 2 ? 0 : random_value(&c->random));
         }
     for (int i = 0; i < POSITIONS; i++)
         for (int d = 0; d < REF_INDEX_ROTARY / 2; d++) {
@@ -179,9 +176,9 @@ static void fill(struct call *c)
         }
     for (int t = 0; t < s->tokens; t++) {
         operand_set_int(call_operand(c, INDEXER_ROPE_CACHE_POSITIONS), AT(t),
-                        is(c, TIES)       ? 0
-                        : is(c, IN_ORDER) ? t % POSITIONS
-                                          : (int64_t)(random_bits(&c->random) % POSITIONS));
+                        call_has(c, TIES)       ? 0
+                        : call_has(c, IN_ORDER) ? t % POSITIONS
+                                                : (int64_t)(random_bits(&c->random) % POSITIONS));
         operand_set_int(call_operand(c, INDEXER_ROPE_CACHE_SLOT_MAPPING), AT(t), own->slots[t]);
     }
 }
@@ -231,9 +228,9 @@ static void compare_head(struct call *c, const struct precision *fp8, int t, int
         &r);
     const double absmax = absmax_of(&r, &error);
     double scale = operand_result(weights_out, AT(t, h)) / factor;
-    if (is(c, POWERS))
+    if (call_has(c, POWERS))
         scale = exp2(round(log2(scale)));
-    if (!scaled_row_has(scale, absmax, error + absmax * 0x1p-22, fp8->limit, is(c, POWERS)))
+    if (!scaled_row_has(scale, absmax, error + absmax * 0x1p-22, fp8->limit, call_has(c, POWERS)))
         verify_fail(c->row, "token %d, head %d has the scale %g, its largest element is %g", t, h,
                     scale, absmax);
     call_compare(c, weights_out, AT(t, h), scale * factor, 4 * 0x1p-24 * fabs(scale * factor));
@@ -320,7 +317,7 @@ static void compare_key(struct call *c, const struct precision *fp8, int t, cons
                                             .gptj = desc->rope == ATTN_ROPE_GPTJ,
                                             .hadamard = desc->hadamard},
                    &r);
-    if (is(c, TIES))
+    if (call_has(c, TIES))
         memset(r.error, 0, sizeof(r.error));
     for (int block = 0; is_mxfp4(c) && block < DIM / REF_MX_BLOCK; block++)
         compare_mx_block(c, t, block, &r);
@@ -330,7 +327,7 @@ static void compare_key(struct call *c, const struct precision *fp8, int t, cons
     const int64_t inside = own->slots[t] % a->page_size;
     const double scale = scaled_row_read(keys, page + a->page_size * DIM + 4 * inside);
     const double absmax = absmax_of(&r, &error);
-    if (!scaled_row_has(scale, absmax, error, fp8->limit, is(c, POWERS)))
+    if (!scaled_row_has(scale, absmax, error, fp8->limit, call_has(c, POWERS)))
         verify_fail(c->row, "the key of token %d has the scale %g, its largest element is %g", t,
                     scale, absmax);
     for (int d = 0; d < DIM; d++) {
@@ -350,7 +347,7 @@ static void compare(struct call *c)
     double cos_sin[REF_INDEX_ROTARY];
     for (int t = 0; t < s->tokens; t++) {
         read_angles(c, t, cos_sin);
-        for (int h = 0; h < s->heads && !is(c, NO_Q); h++)
+        for (int h = 0; h < s->heads && !call_has(c, NO_Q); h++)
             compare_head(c, fp8, t, h, cos_sin);
         if (own->slots[t] >= 0)
             compare_key(c, fp8, t, cos_sin);
@@ -359,9 +356,7 @@ static void compare(struct call *c)
 
 const struct verify_op verify_indexer_rope_cache = {
     .op = "indexer_rope_cache",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"tokens=64"},
     .dimensions =

@@ -13,8 +13,6 @@
 #include "tools/verify/indexer_data.h"
 #include "tools/verify/call.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Flags of a shape. */
 enum {
     STARTS = 1 << 0, /* rows begin at any key */
@@ -102,9 +100,6 @@ struct own {
     int32_t *merged[LISTS]; /* [row, k]: the merged lists of parts, or NULL */
 };
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* Returns the number of entries of a list: of keys, or of blocks. */
 static int top_k(const struct call *c, int list)
 {
@@ -131,13 +126,13 @@ static int row_length(const struct call *c, int row)
     const int k = top_k(c, OF_KEYS), around[] = {k, k - 1, k + 1, 0, 1, 2 * k + 5, 63};
     if (c->traced && s->trace.longest && row == 0)
         return s->trace.longest;
-    if (is(c, RAGGED) && row > 0)
+    if (call_has(c, RAGGED) && row > 0)
         return row % 4 == 3 ? s->long_row / (4 * row) : around[(row + 2) % (int)COUNT(around)];
-    if (is(c, MANY) && row > 3)
+    if (call_has(c, MANY) && row > 3)
         return (row + row / 7) % 70;
     if (!s->long_row)
         return around[row % (int)COUNT(around)];
-    return is(c, EQUAL) ? s->long_row : s->long_row - 13 * row;
+    return call_has(c, EQUAL) ? s->long_row : s->long_row - 13 * row;
 }
 
 /* Sets the sequence and the keys of each row. Two rows share a sequence and see different numbers
@@ -147,9 +142,10 @@ static void make_rows(struct call *c, struct index_data *d)
     const bool shared = !d->paged || (c->traced && ((const struct shape *)c->shape)->trace.shared);
     const int of_sequence = c->traced ? 1 : 2;
     d->sequences = shared ? 1 : (d->rows + of_sequence - 1) / of_sequence;
-    d->has_starts = is(c, STARTS);
+    d->has_starts = call_has(c, STARTS);
     for (int r = 0; r < d->rows; r++) {
-        d->starts[r] = is(c, STARTS) && r % 3 != 1 ? (int32_t)(random_bits(&c->random) % 100) : 0;
+        d->starts[r] =
+            call_has(c, STARTS) && r % 3 != 1 ? (int32_t)(random_bits(&c->random) % 100) : 0;
         if (top_k(c, OF_BLOCKS))
             d->starts[r] -= d->starts[r] % block_size(c);
         d->ends[r] = d->starts[r] + row_length(c, r);
@@ -158,7 +154,7 @@ static void make_rows(struct call *c, struct index_data *d)
 }
 
 /* True if the lists have cache slots instead of positions. */
-static bool wants_slots(const struct call *c) { return is(c, SLOTS) && data_of(c)->paged; }
+static bool wants_slots(const struct call *c) { return call_has(c, SLOTS) && data_of(c)->paged; }
 
 /* The functions from here on make plans of a call. */
 
@@ -170,9 +166,9 @@ static bool is_planned(const struct call *c) { return c->desc.indexer_topk.plann
 static bool takes(const struct call *c)
 {
     const struct attn_indexer_topk_desc *d = &c->desc.indexer_topk;
-    if (is(c, MANY))
+    if (call_has(c, MANY))
         return !d->planned && !d->listed && !d->top_blocks;
-    return is_planned(c) || !is(c, RAGGED);
+    return is_planned(c) || !call_has(c, RAGGED);
 }
 
 /* Makes a plan for `work_lists` lists of work. */
@@ -213,10 +209,10 @@ static void size_work(struct call *c)
     struct own *own = c->own;
     const struct shape *s = c->shape;
     const int rows = own->data.rows;
-    const int many = c->traced       ? s->trace.lists
-                     : !is(c, PARTS) ? 1
-                     : is(c, COARSE) ? 4
-                                     : 3 * rows + 2;
+    const int many = c->traced             ? s->trace.lists
+                     : !call_has(c, PARTS) ? 1
+                     : call_has(c, COARSE) ? 4
+                                           : 3 * rows + 2;
     if (!is_planned(c))
         return;
     own->cut = make_work(c, many, c->traced ? 16 : 2);
@@ -272,10 +268,10 @@ static void size(struct call *c)
         a->max_candidates = blocks > a->max_candidates ? blocks : a->max_candidates;
     }
     a->rows = s->rows;
-    a->splits = is_planned(c) ? 1 : c->traced ? s->trace.splits : is(c, PARTS) ? SPLITS : 1;
+    a->splits = is_planned(c) ? 1 : c->traced ? s->trace.splits : call_has(c, PARTS) ? SPLITS : 1;
     size_work(c);
     a->slots = a->splits == 1 && wants_slots(c);
-    if (is(c, PINNED) && desc->top_blocks) {
+    if (call_has(c, PINNED) && desc->top_blocks) {
         a->first_blocks = desc->top_blocks > 2;
         a->last_blocks = desc->top_blocks > 1 ? 2 : 1;
     }
@@ -290,11 +286,11 @@ static void place(struct call *c)
 {
     index_data_place(data_of(c), call_operand(c, INDEXER_TOPK_Q));
     place_work(c);
-    if (is(c, EQUAL)) {
+    if (call_has(c, EQUAL)) {
         operand_leave_out(call_operand(c, INDEXER_TOPK_COUNTS));
         operand_leave_out(call_operand(c, INDEXER_TOPK_KV_INDPTR));
     }
-    if (is(c, EQUAL) && c->args.indexer_topk.splits == 1)
+    if (call_has(c, EQUAL) && c->args.indexer_topk.splits == 1)
         operand_leave_out(call_operand(c, INDEXER_TOPK_VALUES));
 }
 
@@ -669,7 +665,7 @@ static void compare(struct call *c)
 {
     compare_indptr(c);
     const bool blocks = top_k(c, OF_BLOCKS) > 0;
-    if (is(c, PARTS) && !c->launches) {
+    if (call_has(c, PARTS) && !c->launches) {
         merge(c, OF_KEYS);
         if (blocks)
             merge(c, OF_BLOCKS);
@@ -694,7 +690,7 @@ static bool again(struct call *c)
     a->slots = wants_slots(c);
     if (is_planned(c))
         fill_work(c, &((const struct own *)c->own)->whole, 1);
-    return is(c, PARTS) && c->launches == 1;
+    return call_has(c, PARTS) && c->launches == 1;
 }
 
 /* The functions from here on serve traces of a call. */
@@ -720,9 +716,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_indexer_topk = {
     .op = "indexer_topk",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"rows=64,keys=8192"},
     .dimensions =

@@ -6,8 +6,6 @@
 #include "tools/reference/metadata.h"
 #include "tools/verify/call.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest number of tokens by which a shape advances sequences. */
 enum { ADVANCE_MAX = 4 };
 
@@ -55,9 +53,6 @@ struct own {
     struct ref_metadata reference;
 };
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* Sets the length, the start and the number of pages of each sequence. */
 static void make_lengths(struct call *c)
 {
@@ -67,10 +62,10 @@ static void make_lengths(struct call *c)
     own->kv_start = call_allocate(c, (size_t)s->batch, sizeof(*own->kv_start));
     own->indptr = call_allocate(c, (size_t)s->batch + 1, sizeof(*own->indptr));
     for (int i = 0; i < s->batch; i++) {
-        const bool none = is(c, ZEROS) && random_bits(&c->random) % 3 == 0;
-        own->kv_lens[i] = is(c, EQUAL) ? s->keys
-                          : none       ? -(int32_t)(random_bits(&c->random) & 1)
-                                       : 1 + (int32_t)(random_bits(&c->random) % (unsigned)s->keys);
+        const bool none = call_has(c, ZEROS) && random_bits(&c->random) % 3 == 0;
+        own->kv_lens[i] = call_has(c, EQUAL) ? s->keys
+                          : none ? -(int32_t)(random_bits(&c->random) & 1)
+                                 : 1 + (int32_t)(random_bits(&c->random) % (unsigned)s->keys);
         own->kv_start[i] = (int32_t)(random_bits(&c->random) % 7);
     }
     own->reference = (struct ref_metadata){
@@ -78,7 +73,7 @@ static void make_lengths(struct call *c)
         .page_size = s->page_size,
         .advance = s->advance,
         .kv_lens = own->kv_lens,
-        .slots = is(c, SLOTS),
+        .slots = call_has(c, SLOTS),
     };
     for (int i = 0; i < s->batch; i++)
         own->indptr[i + 1] = ref_metadata_indptr(&own->reference, i + 1);
@@ -94,10 +89,10 @@ static void size(struct call *c)
     a->batch = s->batch;
     a->page_size = s->page_size;
     a->advance = s->advance;
-    a->entries = is(c, IN_ORDER) ? pages : (whole + 1) / (is(c, SHORT) ? 3 : 1);
-    a->table_of_slots = is(c, SLOTS);
-    own->columns = (whole + 9 + ADVANCE_MAX) * (is(c, SLOTS) ? s->page_size : 1) + 3;
-    if (is(c, IN_ORDER))
+    a->entries = call_has(c, IN_ORDER) ? pages : (whole + 1) / (call_has(c, SHORT) ? 3 : 1);
+    a->table_of_slots = call_has(c, SLOTS);
+    own->columns = (whole + 9 + ADVANCE_MAX) * (call_has(c, SLOTS) ? s->page_size : 1) + 3;
+    if (call_has(c, IN_ORDER))
         own->columns = pages;
     make_lengths(c);
 }
@@ -109,11 +104,11 @@ static void place(struct call *c)
     operand_resize(call_operand(c, METADATA_BLOCK_TABLE), 0, c->args.metadata.batch);
     operand_resize(call_operand(c, METADATA_BLOCK_TABLE), 1, own->columns);
     operand_resize(call_operand(c, METADATA_KV_INDICES), 0, own->indptr[c->args.metadata.batch]);
-    if (is(c, ALONE))
+    if (call_has(c, ALONE))
         operand_leave_out(call_operand(c, METADATA_POSITIONS));
-    if (!is(c, ROWS))
+    if (!call_has(c, ROWS))
         operand_leave_out(call_operand(c, METADATA_REQUEST_ROWS));
-    if (!is(c, START))
+    if (!call_has(c, START))
         operand_leave_out(call_operand(c, METADATA_KV_START));
 }
 
@@ -147,11 +142,13 @@ static void fill_table(struct call *c)
     const struct shape *s = c->shape;
     const struct own *own = c->own;
     struct operand *table = call_operand(c, METADATA_BLOCK_TABLE);
-    const int per = is(c, SLOTS) ? s->page_size : 1;
-    const int32_t base = is(c, FAR) ? 1 << 22 : 0;
+    const int per = call_has(c, SLOTS) ? s->page_size : 1;
+    const int32_t base = call_has(c, FAR) ? 1 << 22 : 0;
     for (int64_t i = 0, slot = 0; i < s->batch * own->columns && table->given; i++) {
         const int32_t page = base + (int32_t)(random_bits(&c->random) % 100000);
-        slot = is(c, IN_ORDER) ? i : i % own->columns % per != 0 ? slot + 1 : (int64_t)page * per;
+        slot = call_has(c, IN_ORDER)         ? i
+               : i % own->columns % per != 0 ? slot + 1
+                                             : (int64_t)page * per;
         operand_set_int(table, AT(i / own->columns, i % own->columns), slot);
     }
 }
@@ -192,7 +189,7 @@ static void compare_draft(struct call *c, int s)
     const int32_t length = ref_metadata_length(r, s);
     call_compare_int(c, call_operand(c, METADATA_KV_LENS), AT(s), length);
     call_compare_int(c, call_operand(c, METADATA_SLOT_MAPPING), AT(s), ref_metadata_slot(r, s));
-    if (!is(c, ALONE))
+    if (!call_has(c, ALONE))
         call_compare_int(c, call_operand(c, METADATA_POSITIONS), AT(s),
                          length > 0 ? length - 1 : 0);
 }
@@ -218,7 +215,7 @@ static void compare(struct call *c)
  * table. */
 static bool takes(const struct call *c)
 {
-    return c->desc.metadata.kind != ATTN_METADATA_DRAFT_SLOTS || !is(c, SLOTS);
+    return c->desc.metadata.kind != ATTN_METADATA_DRAFT_SLOTS || !call_has(c, SLOTS);
 }
 
 /* Returns the bytes that a launch reads and writes. From the table it reads the entries of the
@@ -240,9 +237,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_metadata = {
     .op = "metadata",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .dimensions =
         {

@@ -13,8 +13,6 @@
 #include "tools/verify/stored.h"
 #include "tools/verify/weights.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Rows of the tables of cosines and sines; number of pages with FAR_CACHE. */
 enum { FAR_POSITIONS = 65536, NEAR_POSITIONS = 300, FAR_PAGES = 6 };
 
@@ -65,9 +63,6 @@ struct own {
     double off[REF_ROPE_DIM_MAX]; /* error bound of each element of the product with W_UK */
 };
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* Returns the number of rotated elements at the end of a row of the cache. */
 static int rotary(const struct call *c)
 {
@@ -83,10 +78,10 @@ static void size(struct call *c)
     c->desc.mla_rope_cache.cache.page_size = s->page_size;
     a->tokens = s->tokens;
     a->eps = 0.0625f; /* large enough to change results */
-    a->max_position = is(c, IN_ORDER)    ? s->tokens
-                      : is(c, FAR_TABLE) ? FAR_POSITIONS
-                                         : NEAR_POSITIONS;
-    a->cache.page_count = is(c, FAR_CACHE) ? FAR_PAGES : s->tokens / s->page_size + 3;
+    a->max_position = call_has(c, IN_ORDER)    ? s->tokens
+                      : call_has(c, FAR_TABLE) ? FAR_POSITIONS
+                                               : NEAR_POSITIONS;
+    a->cache.page_count = call_has(c, FAR_CACHE) ? FAR_PAGES : s->tokens / s->page_size + 3;
 }
 
 /* Returns the weights of the call. */
@@ -109,24 +104,24 @@ static void place(struct call *c)
     const struct attn_cache_desc *d = &c->desc.mla_rope_cache.cache;
     call_operand(c, MLA_ROPE_CACHE_COS_SIN)->align = 16; /* 16 bytes for a table of any type */
     weights_place(call_operand(c, MLA_ROPE_CACHE_W_UK));
-    if (is(c, PACKED) && k_pe->given) {
+    if (call_has(c, PACKED) && k_pe->given) {
         operand_set_stride(kv_c, 0, row);
         operand_set_stride(k_pe, 0, row);
         operand_place_inside(k_pe, kv_c, latent);
         operand_set_stride(q_pe, 1, 192);
         operand_set_stride(q_pe, 0, (int64_t)c->desc.mla_rope_cache.heads * 192);
     }
-    if (is(c, IN_Q_OUT | IN_PLACE))
+    if (call_has(c, IN_Q_OUT | IN_PLACE))
         operand_leave_out(call_operand(c, MLA_ROPE_CACHE_Q_NOPE));
-    if (is(c, IN_PLACE))
+    if (call_has(c, IN_PLACE))
         operand_leave_out(call_operand(c, MLA_ROPE_CACHE_Q_OUT));
-    if (is(c, NO_CACHE)) {
+    if (call_has(c, NO_CACHE)) {
         operand_leave_out(call_operand(c, MLA_ROPE_CACHE_SLOT_MAPPING));
         operand_leave_out(cache);
         operand_leave_out(call_operand(c, MLA_ROPE_CACHE_V_CACHE));
         operand_leave_out(call_operand(c, MLA_ROPE_CACHE_K_SCALE));
     }
-    if (is(c, FAR_CACHE)) {
+    if (call_has(c, FAR_CACHE)) {
         operand_set_stride(cache, 0, (INT64_C(1) << 30) / cache->size);
         cache->far = true;
         if (d->layout == ATTN_KV_PLANES) {
@@ -169,7 +164,10 @@ static void fill_positions(struct call *c)
     for (int t = 0; t < a->tokens && positions->given; t++) {
         float *row = own->angles + (size_t)t * (size_t)n;
         const int64_t any = (int64_t)(random_bits(&c->random) % (uint64_t)a->max_position);
-        const int64_t p = is(c, IN_ORDER) ? t : t == 0 ? a->max_position - 1 : t == 1 ? 0 : any;
+        const int64_t p = call_has(c, IN_ORDER) ? t
+                          : t == 0              ? a->max_position - 1
+                          : t == 1              ? 0
+                                                : any;
         make_row(c, p, row);
         operand_set_int(positions, AT(t), p);
         for (int i = 0; i < n; i++)
@@ -189,10 +187,10 @@ static void fill_slots(struct call *c)
     /* coprime to `all`, so that every slot is used once */
     const int stride = all % 7 ? 7 : all % 5 ? 5 : 1;
     for (int t = 0; t < a->tokens && slots->given; t++) {
-        int64_t slot = is(c, IN_ORDER)    ? t
-                       : is(c, FAR_CACHE) ? all - 1 - t
-                                          : (3 + t * stride) % all;
-        if (is(c, SKIPS) && t % 3 == 1)
+        int64_t slot = call_has(c, IN_ORDER)    ? t
+                       : call_has(c, FAR_CACHE) ? all - 1 - t
+                                                : (3 + t * stride) % all;
+        if (call_has(c, SKIPS) && t % 3 == 1)
             slot = t % 2 ? -1 : INT64_MIN;
         operand_set_int(slots, AT(t), slot);
         if (slot >= 0)
@@ -322,8 +320,8 @@ static void compare_queries(struct call *c, int t)
     const int latent = desc->head_dim_v;
     for (int h = 0; h < desc->heads; h++) {
         expect(c, t, h, false);
-        for (int d = is(c, IN_Q_OUT | IN_PLACE) ? latent : 0; d < desc->head_dim; d++) {
-            if (is(c, IN_PLACE))
+        for (int d = call_has(c, IN_Q_OUT | IN_PLACE) ? latent : 0; d < desc->head_dim; d++) {
+            if (call_has(c, IN_PLACE))
                 compare_element(c, call_operand(c, MLA_ROPE_CACHE_Q_PE), NULL, false, d,
                                 AT(t, h, d - latent));
             else
@@ -421,11 +419,11 @@ static bool takes(const struct call *c)
 {
     const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;
     const struct shape *shape = c->shape;
-    if (is(c, MANY) && (d->q_out_dtype != ATTN_FP8 || !rotary(c)))
+    if (call_has(c, MANY) && (d->q_out_dtype != ATTN_FP8 || !rotary(c)))
         return false;
     if (d->product_dim)
-        return !is(c, IN_PLACE | IN_Q_OUT | MANY) && shape->heads <= 40;
-    return !is(c, IN_PLACE) || (d->q_out_dtype == d->dtype && rotary(c));
+        return !call_has(c, IN_PLACE | IN_Q_OUT | MANY) && shape->heads <= 40;
+    return !call_has(c, IN_PLACE) || (d->q_out_dtype == d->dtype && rotary(c));
 }
 
 /* Returns the bytes of queries and cache rows, read and written, and of data that tokens share. */
@@ -452,9 +450,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_mla_rope_cache = {
     .op = "mla_rope_cache",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"tokens=64", "tokens=2048"},
     .dimensions =

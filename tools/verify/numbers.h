@@ -6,6 +6,7 @@
 #ifndef TOOLS_VERIFY_NUMBERS_H
 #define TOOLS_VERIFY_NUMBERS_H
 
+#include <math.h>
 #include <stdint.h>
 
 #include "runtime/attn.h"
@@ -46,5 +47,14 @@ uint16_t random_element(const struct precision *p, double limit, uint64_t *state
 
 /** Returns a random value in (-2, 2), mostly within 1, with eight significant bits. */
 double random_value(uint64_t *state);
+
+/** Returns the Euclidean length of a vector of n elements. */
+static inline double vector_length(const double *x, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return sqrt(sum);
+}
 
 #endif

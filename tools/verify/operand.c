@@ -288,6 +288,13 @@ void operand_set_random(struct operand *o, uint64_t *random)
     } while (next(o, at));
 }
 
+void operand_set_random_row(struct operand *o, int64_t row, uint64_t *random)
+{
+    for (int64_t i = 0; o->given && i < o->dims[1]; i++)
+        for (int64_t j = 0; j < o->dims[2]; j++)
+            operand_set(o, AT(row, i, j), random_value(random));
+}
+
 void operand_set_table(struct operand *o, double limit, uint64_t *random)
 {
     enum { BITS = 12, LENGTH = 1 << BITS };
@@ -375,6 +382,11 @@ static const uint8_t *left(const struct operand *o, const int64_t at[])
 double operand_value(const struct operand *o, const int64_t at[])
 {
     return value_of(o, given(o, at));
+}
+
+double operand_value_or_zero(const struct operand *o, const int64_t at[])
+{
+    return o->given ? operand_value(o, at) : 0;
 }
 
 int64_t operand_int(const struct operand *o, const int64_t at[]) { return int_of(o, given(o, at)); }

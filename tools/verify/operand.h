@@ -92,6 +92,10 @@ void operand_touch(struct operand *o, const int64_t at[]);
  * magnitude 16 at most. */
 void operand_set_random(struct operand *o, uint64_t *random);
 
+/** Sets every element with first index `row` of a tensor of three dimensions to a random_value().
+ * Does nothing if the tensor is left out. */
+void operand_set_random_row(struct operand *o, int64_t row, uint64_t *random);
+
 /** Sets all memory of a tensor that is not far, including gaps, by repeating a small table of
  * random elements, which is fast. Magnitudes are `limit` at most, in float32 limit / 2 to limit.
  * Bytes are less than 64, which are small numbers as fp8. */
@@ -105,6 +109,8 @@ void operand_clear(struct operand *o);
 
 /** Returns the value of an element before the launch. */
 double operand_value(const struct operand *o, const int64_t at[]);
+/** Returns the value of an element before the launch; 0 if the tensor is left out. */
+double operand_value_or_zero(const struct operand *o, const int64_t at[]);
 /** Returns an integer element before the launch. */
 int64_t operand_int(const struct operand *o, const int64_t at[]);
 /** Returns the bits of an element before the launch. */

@@ -7,8 +7,6 @@
 
 #include "tools/verify/call.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Flags of a shape. */
 enum {
     ZEROS = 1 << 0, /* some sequences have no keys */
@@ -87,9 +85,6 @@ static const struct shape {
 static const struct shape traced = {
     {"trace", EQUAL}, 4096, 64, 1, 64, 8, 304, 0, 0, 0, 0, 0, 0, 0, 0};
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
@@ -130,7 +125,7 @@ static void place(struct call *c)
     operand_resize(call_operand(c, PLAN_REDUCE_INDPTR), 0, sizes.tiles + 1);
     operand_resize(call_operand(c, PLAN_REDUCE_FINAL_MAP), 0, sizes.tiles);
     operand_resize(call_operand(c, PLAN_TILE_INFO), 1, sizes.tiles);
-    if (!is(c, RAGGED_Q))
+    if (!call_has(c, RAGGED_Q))
         operand_leave_out(call_operand(c, PLAN_QO_INDPTR));
 }
 
@@ -140,11 +135,12 @@ static int32_t random_length(struct call *c, int b)
     const struct shape *s = c->shape;
     if (b == 0 && s->longest)
         return s->longest;
-    if (is(c, ALL_ZERO) || (is(c, ZEROS) && random_bits(&c->random) % 4 == 0))
+    if (call_has(c, ALL_ZERO) || (call_has(c, ZEROS) && random_bits(&c->random) % 4 == 0))
         return 0;
-    if (is(c, ONE_LONG) && b == s->batch / 3)
+    if (call_has(c, ONE_LONG) && b == s->batch / 3)
         return 100 * s->keys;
-    return is(c, EQUAL) ? s->keys : 1 + (int32_t)(random_bits(&c->random) % (unsigned)s->keys);
+    return call_has(c, EQUAL) ? s->keys
+                              : 1 + (int32_t)(random_bits(&c->random) % (unsigned)s->keys);
 }
 
 /* Sets element `i` of an operand of integers, if it is given. */
@@ -162,10 +158,10 @@ static void fill(struct call *c)
     set_int(c, PLAN_QO_INDPTR, 0, 0);
     for (int b = 0; b < s->batch; b++) {
         const int32_t length = random_length(c, b);
-        const bool one = is(c, SHORT_Q) && b % 16;
+        const bool one = call_has(c, SHORT_Q) && b % 16;
         queries += one ? 1 : (int64_t)(random_bits(&c->random) % (unsigned)(s->q_len + 1));
         /* A negative length means 0. */
-        set_int(c, PLAN_KV_LENS, b, b == 0 && is(c, ZEROS) ? -1 : length);
+        set_int(c, PLAN_KV_LENS, b, b == 0 && call_has(c, ZEROS) ? -1 : length);
         set_int(c, PLAN_QO_INDPTR, b + 1, queries);
     }
 }
@@ -283,9 +279,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_plan = {
     .op = "plan",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"batch=64"},
     .dimensions =

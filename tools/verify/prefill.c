@@ -111,8 +111,8 @@ static void set_lengths(struct call *c)
     const bool blocks = c->desc.prefill.mask == ATTN_MASK_BLOCKS;
     own->mask_indptr = call_allocate(c, (size_t)batch + 1, sizeof(*own->mask_indptr));
     own->seen_indptr = call_allocate(c, (size_t)batch + 1, sizeof(*own->seen_indptr));
-    own->cu_q[0] = is(c, FAR) ? FAR_TOKENS : 0;
-    own->cu_k[0] = is(c, FAR) && !c->desc.prefill.paged ? FAR_TOKENS : 0;
+    own->cu_q[0] = call_has(c, FAR) ? FAR_TOKENS : 0;
+    own->cu_k[0] = call_has(c, FAR) && !c->desc.prefill.paged ? FAR_TOKENS : 0;
     for (int i = 0; i < batch; i++) {
         const bool chunk = i == repeated;
         const int q = chunk ? s->trace.chunk_q : s->sequences[i % s->count].q;
@@ -126,8 +126,9 @@ static void set_lengths(struct call *c)
         a->max_seqlen_k = a->max_seqlen_k > k ? a->max_seqlen_k : k;
     }
     a->batch = batch;
-    a->tokens = own->cu_q[batch] + (is(c, PADDED) ? 5 : 0);
-    if (is(c, PERSISTENT)) /* rows for all sequences, as if each were as long as the longest */
+    a->tokens = own->cu_q[batch] + (call_has(c, PADDED) ? 5 : 0);
+    if (call_has(c,
+                 PERSISTENT)) /* rows for all sequences, as if each were as long as the longest */
         a->tokens = batch * a->max_seqlen_q;
     a->total_k = own->cu_k[batch];
 }
@@ -222,8 +223,8 @@ static void size(struct call *c)
     struct attn_prefill_args *a = &c->args.prefill;
     size_heads(c);
     set_lengths(c);
-    a->scale = is(c, OWN_SCALE) ? 0.3f : 1 / sqrtf((float)d->head_dim);
-    a->soft_cap = is(c, HUGE_LOGIT) || c->traced ? 50 : 5;
+    a->scale = call_has(c, OWN_SCALE) ? 0.3f : 1 / sqrtf((float)d->head_dim);
+    a->soft_cap = call_has(c, HUGE_LOGIT) || c->traced ? 50 : 5;
     a->window_left = windows[c->number % COUNT(windows)].left;
     a->window_right = windows[c->number % COUNT(windows)].right;
     a->chunk = chunks[c->number % COUNT(chunks)];
@@ -236,8 +237,8 @@ static void size(struct call *c)
         .count = a->batch,
         .lens = own->kv_lens,
         .page_size = d->cache.page_size,
-        .far = is(c, FAR),
-        .in_order = is(c, IN_ORDER),
+        .far = call_has(c, FAR),
+        .in_order = call_has(c, IN_ORDER),
     };
     if (d->paged)
         page_lists_make(c, &own->lists, d->page_table, &a->cache, &a->pages);
@@ -264,13 +265,13 @@ static void place(struct call *c)
 {
     static const unsigned far[] = {PREFILL_Q, PREFILL_OUT, PREFILL_K, PREFILL_V};
     const struct own *own = c->own;
-    if (c->desc.prefill.paged && is(c, FAR))
+    if (c->desc.prefill.paged && call_has(c, FAR))
         paged_spread(c, PREFILL_K_CACHE, PAGES_FAR_STRIDE);
-    if (c->desc.prefill.paged && is(c, OWN_SCALE))
+    if (c->desc.prefill.paged && call_has(c, OWN_SCALE))
         paged_share_scales(c, PREFILL_K_CACHE, &c->desc.prefill.cache);
-    if (!c->desc.prefill.paged && is(c, PACKED))
+    if (!c->desc.prefill.paged && call_has(c, PACKED))
         pack(c);
-    for (size_t i = 0; is(c, FAR) && i < COUNT(far); i++) {
+    for (size_t i = 0; call_has(c, FAR) && i < COUNT(far); i++) {
         struct operand *o = call_operand(c, far[i]);
         operand_set_stride(o, 0, FAR_STRIDE);
         o->far = true;
@@ -298,9 +299,9 @@ static bool takes(const struct call *c)
 {
     const struct attn_prefill_desc *d = &c->desc.prefill;
     const bool plain = !d->sinks && !d->soft_cap && !d->logits && !d->lse && !d->paged;
-    return (plain || !is(c, LONG)) && (d->planned || !is(c, PLANNED)) &&
-           (!is(c, PREFIX) || d->mask == ATTN_MASK_CUSTOM) &&
-           (!is(c, PERSISTENT | SINGLE_TILES) || call_is_tuned(c, "persistent="));
+    return (plain || !call_has(c, LONG)) && (d->planned || !call_has(c, PLANNED)) &&
+           (!call_has(c, PREFIX) || d->mask == ATTN_MASK_CUSTOM) &&
+           (!call_has(c, PERSISTENT | SINGLE_TILES) || call_is_tuned(c, "persistent="));
 }
 
 /* Sets the heads that the user of trace left out, from the kernel's ratio: struct
@@ -335,9 +336,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_prefill = {
     .op = "prefill",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"batch=1,q=512", "batch=1,q=1024", "batch=1,q=2048", "batch=8,q=512",
               "batch=4,q=1024", "batch=1,q=256,k=2048"},

@@ -8,8 +8,6 @@
 
 #include "tools/verify/paged.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest number of sequences in a shape's list. */
 enum { SEQUENCES_MAX = 12 };
 
@@ -68,9 +66,6 @@ struct own {
     struct attn_decode_plan_sizes sizes; /* sizes of the plan's tensors in a planned call */
     struct attn_decode_plan plan;
 };
-
-/** True if the call's shape has at least one of these flags. */
-static inline bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
 /** Returns the cache of the call. */
 static inline struct paged prefill_cache(struct call *c)

@@ -75,13 +75,13 @@ static void point_the_same_way(struct call *c)
     double *key = call_allocate(c, (size_t)desc->head_dim, sizeof(*key));
     for (int s = 0; s < c->args.prefill.batch; s++) {
         for (int h = 0; h < desc->heads; h++) {
-            choose_key(c, s, is(c, LATE) ? own->kv_lens[s] - 1 : 0,
+            choose_key(c, s, call_has(c, LATE) ? own->kv_lens[s] - 1 : 0,
                        h / (desc->heads / desc->kv_heads), key);
             const double scale =
                 c->args.prefill.scale * prefill_descale(c, PREFILL_Q_DESCALE, s, h);
             double size = desc->q_dtype == ATTN_FP8 ? 64 : desc->paged ? 16 : 6;
             /* every other sequence has a smaller scale: logits of 71 to 141 as exponents of 2 */
-            if (is(c, LATE))
+            if (call_has(c, LATE))
                 size = late_query(key, desc->head_dim, s % 2 ? 0.4 * scale : scale);
             if (desc->q_dtype == ATTN_FP8)
                 size = fmin(size, 128); /* the largest fnuz number is 240 */
@@ -147,7 +147,7 @@ static bool shows(struct call *c, int64_t k)
 {
     enum { SELDOM = 4096 };
     const bool prefix = k < ((const struct shape *)c->shape)->trace.prefix;
-    return prefix ? !is(c, PREFIX) || random_bits(&c->random) % SELDOM != 0
+    return prefix ? !call_has(c, PREFIX) || random_bits(&c->random) % SELDOM != 0
                   : random_bits(&c->random) % 3 != 0;
 }
 
@@ -223,7 +223,7 @@ void prefill_fill(struct call *c)
             operand_touch(out, AT(t, h));
     fill_keys(c);
     operand_set_ints(call_operand(c, PREFILL_CU_SEQLENS_Q), own->cu_q, c->args.prefill.batch + 1);
-    if (is(c, HUGE_LOGIT | LATE))
+    if (call_has(c, HUGE_LOGIT | LATE))
         point_the_same_way(c);
     if (((const struct shape *)c->shape)->trace.growth)
         grow_keys(c);

@@ -9,8 +9,6 @@
 #include "tools/verify/call.h"
 #include "tools/verify/stored.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest number of elements of a row; elements that share a scale. */
 enum { WIDTH_MAX = 4096, GROUP = 128 };
 
@@ -35,9 +33,6 @@ static const struct shape {
 /* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", PACKED}, 4096};
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
@@ -51,17 +46,17 @@ static void place(struct call *c)
 {
     const struct attn_qk_rmsnorm_desc *d = &c->desc.qk_rmsnorm;
     struct operand *q = call_operand(c, QK_RMSNORM_Q), *kv = call_operand(c, QK_RMSNORM_KV);
-    if (is(c, ALONE)) {
+    if (call_has(c, ALONE)) {
         operand_leave_out(kv);
         operand_leave_out(call_operand(c, QK_RMSNORM_KV_WEIGHT));
         operand_leave_out(call_operand(c, QK_RMSNORM_KV_OUT));
     }
-    if (is(c, PACKED)) {
+    if (call_has(c, PACKED)) {
         operand_set_stride(q, 0, d->width + d->width_kv + 64);
         operand_set_stride(kv, 0, d->width + d->width_kv + 64);
         operand_place_inside(kv, q, d->width);
     }
-    if (is(c, IN_PLACE)) {
+    if (call_has(c, IN_PLACE)) {
         operand_place_inside(call_operand(c, QK_RMSNORM_KV_OUT), kv, 0);
         if (d->residual)
             operand_place_inside(call_operand(c, QK_RMSNORM_Q_SUM),
@@ -76,7 +71,7 @@ static void fill_row(struct call *c, struct operand *o, int token)
 {
     for (int64_t i = 0; o->given && i < o->dims[1]; i++) {
         double x = random_value(&c->random);
-        if (is(c, ZEROS))
+        if (call_has(c, ZEROS))
             x = token == 1 || (i / GROUP) % 2 == token % 2 ? 0 : ldexp(x, (int)(i % 9) - 4);
         operand_set(o, AT(token, i), x);
     }
@@ -158,7 +153,7 @@ static void compare(struct call *c)
     for (int t = 0; t < c->args.qk_rmsnorm.tokens; t++) {
         compare_row(c, t, call_operand(c, QK_RMSNORM_Q), call_operand(c, QK_RMSNORM_Q_WEIGHT),
                     call_operand(c, QK_RMSNORM_Q_OUT), call_operand(c, QK_RMSNORM_Q_OUT_SCALE));
-        if (!is(c, ALONE))
+        if (!call_has(c, ALONE))
             compare_row(c, t, call_operand(c, QK_RMSNORM_KV), call_operand(c, QK_RMSNORM_KV_WEIGHT),
                         call_operand(c, QK_RMSNORM_KV_OUT), &none);
     }
@@ -166,9 +161,7 @@ static void compare(struct call *c)
 
 const struct verify_op verify_qk_rmsnorm = {
     .op = "qk_rmsnorm",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"tokens=64", "tokens=4096"},
     .dimensions = {{"tokens", offsetof(struct shape, tokens), 1 << 20, "rows of q and kv"}},

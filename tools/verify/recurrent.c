@@ -230,6 +230,15 @@ void recurrent_load_parent(const struct recurrent *r, int i, int t, int head,
     }
 }
 
+void recurrent_compare_padding(const struct recurrent *r, struct operand *out,
+                               const struct recurrent_sequence *s)
+{
+    for (int t = s->start; out->given && t < s->start + s->count; t++)
+        for (int64_t head = 0; head < out->dims[1]; head++)
+            for (int64_t v = 0; v < out->dims[2]; v++)
+                call_compare(r->c, out, AT(t, head, v), 0, 0);
+}
+
 void recurrent_compare_state(const struct recurrent *r, int slot, int head,
                              const struct recurrent_head *h)
 {

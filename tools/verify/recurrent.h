@@ -39,9 +39,13 @@ struct recurrent_shape {
     int lengths[RECURRENT_SEQUENCES];
 };
 
-/** Rows of struct verify_op.dimensions: the sequences and their tokens. */
-#define RECURRENT_SEQUENCE_ROWS                                                           \
-    {"batch", offsetof(struct recurrent_shape, batch), RECURRENT_BATCH_MAX, "sequences"}, \
+/** Rows of struct verify_op.dimensions: heads, sequences and tokens. `keys` and `values` are
+ * strings that name the operands with key heads and with value heads. */
+#define RECURRENT_SIZE_ROWS(keys, values)                                                     \
+    {"heads", offsetof(struct recurrent_shape, heads), 1024, "of " keys},                     \
+        {"value_heads", offsetof(struct recurrent_shape, value_heads), 1024,                  \
+         "of " values ", a multiple of heads"},                                               \
+        {"batch", offsetof(struct recurrent_shape, batch), RECURRENT_BATCH_MAX, "sequences"}, \
         {"length", offsetof(struct recurrent_shape, length), 1 << 16, "tokens of each"}
 
 /** Row of struct verify_op.dimensions for an op that stores states of drafts. */
@@ -169,6 +173,11 @@ void recurrent_load_state(const struct recurrent *r, const struct recurrent_sequ
  * a chain. */
 void recurrent_load_parent(const struct recurrent *r, int i, int t, int head,
                            struct recurrent_head *h);
+
+/** Compares with 0 the elements of `out`, a row for each token, of a sequence that is padding. Does
+ * nothing if `out` is left out. */
+void recurrent_compare_padding(const struct recurrent *r, struct operand *out,
+                               const struct recurrent_sequence *s);
 
 /** Compares the state that a kernel stored in a slot with the reference `h`. A state of 16 bits
  * must be the reference's, rounded once. A float32 state may differ by h->error. */

@@ -18,9 +18,6 @@ enum {
     ROPE_COUNT_UP = 1 << 7,  /* positions are 0, 1, ... */
 };
 
-/* True if the shape has any of `flags`. */
-static inline bool rope_is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /** Returns the cache of the call; not for ROPE_NO_CACHE. */
 struct paged rope_cache(struct call *c);
 

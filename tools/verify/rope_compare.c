@@ -273,7 +273,7 @@ static void compare_runs(struct call *c, const struct source *source, struct rop
 static void compare_kv(struct call *c, enum cache_part part)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
-    const bool back = rope_is(c, ROPE_IN_PLACE), cached = !rope_is(c, ROPE_NO_CACHE);
+    const bool back = call_has(c, ROPE_IN_PLACE), cached = !call_has(c, ROPE_NO_CACHE);
     const struct source source = source_of(c, ROPE_QK_NORM_CACHE_K + part);
     const int64_t *slots = (const int64_t *)call_operand(c, ROPE_QK_NORM_CACHE_SLOT_MAPPING)->image;
     struct operand *out =

@@ -9,8 +9,6 @@
 #include "tools/verify/scaled_row.h"
 #include "tools/verify/stored.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest number of elements of a head; elements that share a scale; rows of the table of cosines
  * and sines; roundings of a mean. */
 enum { DIM_MAX = 512, GROUP = 128, POSITIONS = 5000, MEAN_STEPS = 16 };
@@ -49,9 +47,6 @@ static const struct shape {
 /* The shape with which a trace begins. */
 static const struct shape traced = {{"trace", BACK | NO_WEIGHT}, 64, 128};
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* Sets the sizes in the call's descriptor and arguments from the shape: struct verify_op.size. */
 static void size(struct call *c)
 {
@@ -61,11 +56,11 @@ static void size(struct call *c)
     c->desc.rope_heads.heads = s->heads;
     a->tokens = s->tokens;
     a->max_position = POSITIONS;
-    a->backwards = is(c, BACK);
-    a->power_of_two_scales = is(c, POWERS);
-    a->scale = is(c, FIRST) ? 0.75f : 0;
-    a->eps = is(c, ZEROS) ? 0 : 1e-3f;
-    if (d->rope != ATTN_ROPE_NONE && !is(c, FIRST))
+    a->backwards = call_has(c, BACK);
+    a->power_of_two_scales = call_has(c, POWERS);
+    a->scale = call_has(c, FIRST) ? 0.75f : 0;
+    a->eps = call_has(c, ZEROS) ? 0 : 1e-3f;
+    if (d->rope != ATTN_ROPE_NONE && !call_has(c, FIRST))
         a->rotary_first = d->head_dim - d->rotary_dim;
 }
 
@@ -74,24 +69,24 @@ static void place(struct call *c)
 {
     struct operand *x = call_operand(c, ROPE_HEADS_X), *out = call_operand(c, ROPE_HEADS_OUT);
     struct operand *gate = call_operand(c, ROPE_HEADS_GATE);
-    if (is(c, NO_WEIGHT)) {
+    if (call_has(c, NO_WEIGHT)) {
         operand_leave_out(call_operand(c, ROPE_HEADS_WEIGHT));
         operand_leave_out(call_operand(c, ROPE_HEADS_BIAS));
     }
-    if (!is(c, HEAD_GATES))
+    if (!call_has(c, HEAD_GATES))
         operand_leave_out(call_operand(c, ROPE_HEADS_HEAD_GATE));
-    if (is(c, NO_ELEMENTS))
+    if (call_has(c, NO_ELEMENTS))
         operand_leave_out(gate);
     struct operand *scale = call_operand(c, ROPE_HEADS_OUT_SCALE);
-    if (is(c, BY_COLUMN) && scale->given) {
+    if (call_has(c, BY_COLUMN) && scale->given) {
         operand_set_stride(scale, 0, 1);
         operand_set_stride(scale, 1, c->args.rope_heads.tokens);
     }
     if (scale->given)
         return; /* out is no tensor of dtype */
-    if (is(c, IN_PLACE))
+    if (call_has(c, IN_PLACE))
         operand_place_inside(out, x, 0);
-    if (is(c, OVER_GATE) && gate->given)
+    if (call_has(c, OVER_GATE) && gate->given)
         operand_place_inside(out, gate, 0);
 }
 
@@ -107,7 +102,7 @@ static void fill(struct call *c)
         if (positions->given)
             operand_set_int(positions, AT(t), (int64_t)(random_bits(&c->random) % POSITIONS));
         for (int h = 0; h < c->desc.rope_heads.heads; h++) {
-            const bool none = is(c, ZEROS) && (t + h) % 3 == 0;
+            const bool none = call_has(c, ZEROS) && (t + h) % 3 == 0;
             if (heads->given)
                 operand_set(heads, AT(t, h), 8 * random_value(&c->random));
             for (int d = 0; d < dim; d++) {
@@ -206,7 +201,7 @@ static double compare_scale(struct call *c, int t, int h, int first, const struc
         error = fmax(error, head->error[d]);
     }
     operand_allow(scales, at);
-    if (!scaled_row_has(got, largest, error, out->precision->limit, is(c, POWERS)))
+    if (!scaled_row_has(got, largest, error, out->precision->limit, call_has(c, POWERS)))
         verify_fail(c->row, "elements %d.. of head %d of token %d have the scale %g for %g", first,
                     h, t, got, largest);
     return got;
@@ -266,14 +261,13 @@ static void compare(struct call *c)
  * lacks the gates that need it. */
 static bool takes(const struct call *c)
 {
-    return c->desc.rope_heads.act == ATTN_ACT_NONE || !is(c, NO_ELEMENTS) || is(c, HEAD_GATES);
+    return c->desc.rope_heads.act == ATTN_ACT_NONE || !call_has(c, NO_ELEMENTS) ||
+           call_has(c, HEAD_GATES);
 }
 
 const struct verify_op verify_rope_heads = {
     .op = "rope_heads",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"tokens=64", "tokens=4096"},
     .dimensions =

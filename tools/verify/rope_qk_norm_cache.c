@@ -8,8 +8,6 @@
 #include "tools/reference/rope_qk_norm_cache.h"
 #include "tools/verify/rope.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Rows of the table of cosines and sines; rows with small positions; pages that are far apart;
  * positions of a token in multimodal rotation. */
 enum { MAX_POSITION = 131072, NEAR_POSITIONS = 512, FAR_PAGES = 6, STREAMS = 3 };
@@ -114,7 +112,7 @@ struct paged rope_cache(struct call *c)
 
 bool rope_q_in_place(const struct call *c)
 {
-    return rope_is(c, ROPE_IN_PLACE) && c->desc.rope_qk_norm_cache.q_out_dtype != ATTN_FP8;
+    return call_has(c, ROPE_IN_PLACE) && c->desc.rope_qk_norm_cache.q_out_dtype != ATTN_FP8;
 }
 
 /* Sets the sections of multimodal rotation. */
@@ -142,14 +140,14 @@ static void size(struct call *c)
     d->cache.page_size = paged_size(&d->cache, s->page_size, c->step);
     a->tokens = s->tokens;
     a->eps = 0.0625f; /* large enough to change results */
-    a->max_position = rope_is(c, ROPE_COUNT_UP)    ? s->tokens
-                      : rope_is(c, ROPE_FAR_TABLE) ? MAX_POSITION
-                                                   : NEAR_POSITIONS;
+    a->max_position = call_has(c, ROPE_COUNT_UP)    ? s->tokens
+                      : call_has(c, ROPE_FAR_TABLE) ? MAX_POSITION
+                                                    : NEAR_POSITIONS;
     /* the number of elements on all ranks, not only on this one */
     a->q_count = 2 * d->heads * d->head_dim;
     a->k_count = 2 * d->kv_heads * d->head_dim;
     a->cache.page_count = s->tokens / (block && s->page_size > 3 ? 3 : s->page_size) + 2;
-    if (rope_is(c, ROPE_FAR_CACHE))
+    if (call_has(c, ROPE_FAR_CACHE))
         a->cache.page_count = FAR_PAGES;
     set_sections(c);
 }
@@ -174,7 +172,7 @@ static void pack(struct call *c)
 /* Places the outputs: in the memory of the inputs, or elsewhere. */
 static void place_outputs(struct call *c)
 {
-    const bool back = rope_is(c, ROPE_IN_PLACE);
+    const bool back = call_has(c, ROPE_IN_PLACE);
     for (int part = 0; part < CACHE_PARTS; part++) {
         struct operand *in = call_operand(c, ROPE_QK_NORM_CACHE_K + part);
         if (back || !in->given || !c->desc.rope_qk_norm_cache.keep_kv)
@@ -193,14 +191,14 @@ static void place(struct call *c)
     struct operand *table = call_operand(c, ROPE_QK_NORM_CACHE_COS_SIN);
     table->align = 16;
     table->far = true;
-    if (rope_is(c, ROPE_PACKED))
+    if (call_has(c, ROPE_PACKED))
         pack(c);
-    if (rope_is(c, ROPE_NO_CACHE)) {
+    if (call_has(c, ROPE_NO_CACHE)) {
         paged_leave_out(c, ROPE_QK_NORM_CACHE_K_CACHE);
         operand_leave_out(call_operand(c, ROPE_QK_NORM_CACHE_SLOT_MAPPING));
         operand_leave_out(call_operand(c, ROPE_QK_NORM_CACHE_V));
     }
-    if (rope_is(c, ROPE_FAR_CACHE))
+    if (call_has(c, ROPE_FAR_CACHE))
         paged_spread(c, ROPE_QK_NORM_CACHE_K_CACHE, INT64_C(1) << 30);
     place_outputs(c);
 }
@@ -215,8 +213,8 @@ static void fill_positions(struct call *c)
     struct operand *o = call_operand(c, ROPE_QK_NORM_CACHE_POSITIONS);
     const bool streams = o->schema.ndim == 2;
     for (int t = 0; t < (streams ? STREAMS : 1) * n && o->given; t++) {
-        const int64_t position = rope_is(c, ROPE_COUNT_UP) ? t % n
-                                 : t == 0                  ? most - 1
+        const int64_t position = call_has(c, ROPE_COUNT_UP) ? t % n
+                                 : t == 0                   ? most - 1
                                  : t == 1 ? 0
                                           : (int64_t)(random_bits(&c->random) % (uint64_t)most);
         operand_set_int(o, streams ? AT(t / n, t % n) : AT(t), position);
@@ -237,16 +235,16 @@ static void choose_runs(struct call *c, const struct paged *p, const int32_t *or
 {
     const int n = c->args.rope_qk_norm_cache.tokens, size = p->desc.page_size;
     const int run = size < 3 ? size : 3, all = p->page_count * size;
-    const bool far = rope_is(c, ROPE_FAR_CACHE);
+    const bool far = call_has(c, ROPE_FAR_CACHE);
     int first = 0;
     for (int t = 0; t < n; t++) {
         if (t % run == 0)
             first = (int)(random_bits(&c->random) % (uint64_t)(size - run + 1));
-        slots[t] = far                         ? all - n + t
-                   : rope_is(c, ROPE_COUNT_UP) ? t
-                   : rope_is(c, ROPE_IN_ORDER) ? 5 + t
-                                               : (int64_t)order[t / run] * size + first + t % run;
-        if (rope_is(c, ROPE_SKIPS) && (far ? t + 2 >= n : t % 3 == 2))
+        slots[t] = far                          ? all - n + t
+                   : call_has(c, ROPE_COUNT_UP) ? t
+                   : call_has(c, ROPE_IN_ORDER) ? 5 + t
+                                                : (int64_t)order[t / run] * size + first + t % run;
+        if (call_has(c, ROPE_SKIPS) && (far ? t + 2 >= n : t % 3 == 2))
             slots[t] = t % 2 ? -1 : INT64_MIN;
     }
 }
@@ -257,11 +255,11 @@ static void choose_single_slots(struct call *c, const struct paged *p, const int
 {
     const int all = p->page_count * p->desc.page_size;
     for (int t = 0; t < c->args.rope_qk_norm_cache.tokens; t++) {
-        slots[t] = rope_is(c, ROPE_FAR_CACHE)  ? all - 1 - t
-                   : rope_is(c, ROPE_COUNT_UP) ? t
-                   : rope_is(c, ROPE_IN_ORDER) ? 5 + t
-                                               : order[t];
-        if (rope_is(c, ROPE_SKIPS) && t % 3 == 1)
+        slots[t] = call_has(c, ROPE_FAR_CACHE)  ? all - 1 - t
+                   : call_has(c, ROPE_COUNT_UP) ? t
+                   : call_has(c, ROPE_IN_ORDER) ? 5 + t
+                                                : order[t];
+        if (call_has(c, ROPE_SKIPS) && t % 3 == 1)
             slots[t] = t % 2 ? -1 : INT64_MIN;
     }
 }
@@ -334,7 +332,7 @@ static void fill(struct call *c)
         operand_set(scale, AT(0),
                     scale_of(q_out->precision, paged_scale_fraction(CACHE_K, 0, &c->random)));
     fill_positions(c);
-    if (!rope_is(c, ROPE_NO_CACHE))
+    if (!call_has(c, ROPE_NO_CACHE))
         fill_slots(c);
 }
 
@@ -360,9 +358,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_rope_qk_norm_cache = {
     .op = "rope_qk_norm_cache",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"tokens=64", "tokens=2048"},
     .dimensions =

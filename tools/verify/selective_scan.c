@@ -10,8 +10,6 @@
 #include "tools/verify/recurrent.h"
 #include "tools/verify/stored.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 enum { DIM_MAX = RECURRENT_DIM_MAX };
 
 /* The shapes on which kernels are verified. */
@@ -30,9 +28,6 @@ static const struct recurrent_shape shapes[] = {
 /* The shape of a trace: Jamba's 8,192 channels. */
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 1, 128, 64, 1, 1, {0}};
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* Returns the recurrent layer of the call. */
 static struct recurrent of(struct call *c)
 {
@@ -47,9 +42,9 @@ static void size(struct call *c)
     c->desc.selective_scan.heads = r.shape->heads;
     c->desc.selective_scan.value_heads = r.shape->value_heads;
     recurrent_size(&r);
-    a->scale = is(c, PLAIN) ? 0 : 0.375f;
-    a->dt_min = is(c, EXTREMES) ? 0.25f : 0;
-    a->dt_max = is(c, EXTREMES) ? 2 : 0;
+    a->scale = call_has(c, PLAIN) ? 0 : 0.375f;
+    a->dt_min = call_has(c, EXTREMES) ? 0.25f : 0;
+    a->dt_max = call_has(c, EXTREMES) ? 2 : 0;
 }
 
 /* Places x, dt, b and c of a token in one row, in this order. */
@@ -74,21 +69,12 @@ static void place(struct call *c)
 {
     const struct recurrent r = of(c);
     recurrent_place(&r);
-    if (is(c, FUSED))
+    if (call_has(c, FUSED))
         place_fused(c);
-    if (is(c, PLAIN)) {
+    if (call_has(c, PLAIN)) {
         operand_leave_out(call_operand(c, SELECTIVE_SCAN_D));
         operand_leave_out(call_operand(c, SELECTIVE_SCAN_DT_BIAS));
     }
-}
-
-/* Fills all heads of a token, in operand `number`, with random numbers. */
-static void fill_row(struct call *c, unsigned number, int token)
-{
-    struct operand *o = call_operand(c, number);
-    for (int head = 0; o->given && head < o->dims[1]; head++)
-        for (int i = 0; i < o->dims[2]; i++)
-            operand_set(o, AT(token, head, i), random_value(&c->random));
 }
 
 /* Fills a token's time steps; with EXTREMES some are at the ends of their range. */
@@ -98,7 +84,7 @@ static void fill_steps(struct call *c, int token)
     for (int head = 0; head < dt->dims[1]; head++)
         for (int p = 0; p < dt->dims[2]; p++) {
             double x = random_value(&c->random);
-            if (is(c, EXTREMES) && (token + p) % 4 < 2)
+            if (call_has(c, EXTREMES) && (token + p) % 4 < 2)
                 x = (token + p) % 4 ? -96 : 96;
             operand_set(dt, AT(token, head, p),
                         c->desc.selective_scan.gates == ATTN_GATES_GIVEN ? fabs(x) : 2 * x);
@@ -113,28 +99,23 @@ static void fill(struct call *c)
     struct operand *bias = call_operand(c, SELECTIVE_SCAN_DT_BIAS);
     recurrent_fill(&r);
     for (int t = 0; t < r.starts[*r.batch]; t++) {
-        fill_row(c, SELECTIVE_SCAN_X, t);
-        fill_row(c, SELECTIVE_SCAN_B, t);
-        fill_row(c, SELECTIVE_SCAN_C, t);
-        fill_row(c, SELECTIVE_SCAN_Z, t);
+        operand_set_random_row(call_operand(c, SELECTIVE_SCAN_X), t, &c->random);
+        operand_set_random_row(call_operand(c, SELECTIVE_SCAN_B), t, &c->random);
+        operand_set_random_row(call_operand(c, SELECTIVE_SCAN_C), t, &c->random);
+        operand_set_random_row(call_operand(c, SELECTIVE_SCAN_Z), t, &c->random);
         fill_steps(c, t);
     }
     for (int head = 0; head < rate->dims[0]; head++)
         for (int p = 0; p < rate->dims[1]; p++) {
             for (int n = 0; n < rate->dims[2]; n++)
                 operand_set(rate, AT(head, p, n),
-                            is(c, EXTREMES) && n % 2 ? -320 : -fabs(random_value(&c->random)));
+                            call_has(c, EXTREMES) && n % 2 ? -320
+                                                           : -fabs(random_value(&c->random)));
             if (bias->given)
                 operand_set(bias, AT(head, p), fabs(random_value(&c->random)));
         }
     if (call_operand(c, SELECTIVE_SCAN_D)->given)
         operand_set_random(call_operand(c, SELECTIVE_SCAN_D), &c->random);
-}
-
-/* Returns an element of an operand; 0 if the operand is left out. */
-static double given_or(const struct operand *o, const int64_t at[])
-{
-    return o->given ? operand_value(o, at) : 0;
 }
 
 /* The state of a value head of a sequence. off[v][k] bounds the error of each element. */
@@ -149,7 +130,7 @@ static double time_step(struct call *c, int t, int head, int p, double *w_off)
 {
     const struct attn_selective_scan_args *a = &c->args.selective_scan;
     const double y = operand_value(call_operand(c, SELECTIVE_SCAN_DT), AT(t, head, p)) +
-                     given_or(call_operand(c, SELECTIVE_SCAN_DT_BIAS), AT(head, p));
+                     operand_value_or_zero(call_operand(c, SELECTIVE_SCAN_DT_BIAS), AT(head, p));
     const bool soft = c->desc.selective_scan.gates == ATTN_GATES_SOFTPLUS;
     const double w = fmax(soft ? ref_softplus(y) : y, a->dt_min);
     *w_off = (soft ? 3 * fabs(y) + 12 : 1) * STORED_F;
@@ -198,7 +179,7 @@ static void compare_channel(struct call *c, int t, int head, int p, struct head 
     struct operand *out = call_operand(c, SELECTIVE_SCAN_OUT);
     const float given = c->args.selective_scan.scale;
     const double x = operand_value(call_operand(c, SELECTIVE_SCAN_X), AT(t, head, p));
-    const double skip = given_or(call_operand(c, SELECTIVE_SCAN_D), AT(head, p)) * x;
+    const double skip = operand_value_or_zero(call_operand(c, SELECTIVE_SCAN_D), AT(head, p)) * x;
     const double scale = given != 0 ? (double)given : 1;
     double bound, off, y = scale * advance(c, t, head, p, h, &off);
     off = fabs(scale) * off + 3 * STORED_F * (fabs(y) + fabs(skip));
@@ -231,14 +212,6 @@ static void compare_head(struct call *c, int i, int head, struct head *h)
     }
 }
 
-/* Checks that the outputs of a sequence of padding are 0. */
-static void compare_padding(struct call *c, const struct recurrent_sequence *s, int head)
-{
-    for (int t = s->start; t < s->start + s->count; t++)
-        for (int p = 0; p < c->desc.selective_scan.head_dim_v; p++)
-            call_compare(c, call_operand(c, SELECTIVE_SCAN_OUT), AT(t, head, p), 0, 0);
-}
-
 /* Compares all sequences and heads. */
 static void compare(struct call *c)
 {
@@ -246,11 +219,10 @@ static void compare(struct call *c)
     struct head *h = call_allocate(c, 1, sizeof(*h));
     for (int i = 0; i < c->args.selective_scan.batch; i++) {
         const struct recurrent_sequence s = recurrent_sequence(&r, i);
-        for (int head = 0; head < c->desc.selective_scan.value_heads; head++)
-            if (s.padding)
-                compare_padding(c, &s, head);
-            else
-                compare_head(c, i, head, h);
+        if (s.padding)
+            recurrent_compare_padding(&r, call_operand(c, SELECTIVE_SCAN_OUT), &s);
+        for (int head = 0; head < c->desc.selective_scan.value_heads && !s.padding; head++)
+            compare_head(c, i, head, h);
     }
 }
 
@@ -269,17 +241,12 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_selective_scan = {
     .op = "selective_scan",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"batch=64", "batch=4"},
     .dimensions =
         {
-            {"heads", offsetof(struct recurrent_shape, heads), 1024, "of b and c"},
-            {"value_heads", offsetof(struct recurrent_shape, value_heads), 1024,
-             "of x, a multiple of heads"},
-            RECURRENT_SEQUENCE_ROWS,
+            RECURRENT_SIZE_ROWS("b and c", "x"),
             RECURRENT_STEPS_ROW,
         },
     .own_size = sizeof(struct recurrent_own),

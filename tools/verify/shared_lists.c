@@ -5,8 +5,6 @@
  */
 #include "tools/verify/call.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Flags of a shape. */
 enum {
     NEAR = 1 << 0,   /* queries of a tile choose nearly the same groups */
@@ -49,14 +47,11 @@ struct own {
     int sequences, columns; /* rows and columns of block_table */
 };
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* Returns the sequence of a tile. */
 static int sequence_of(const struct call *c, int tile)
 {
     const struct own *own = c->own;
-    return is(c, SHARE) ? (tile * 2 + 1) % own->sequences : tile;
+    return call_has(c, SHARE) ? (tile * 2 + 1) % own->sequences : tile;
 }
 
 /* Returns the number of groups that a query sees which sees `tokens` tokens. */
@@ -81,13 +76,13 @@ static void make_tiles(struct call *c)
     own->first = call_allocate(c, (size_t)s->tiles + 1, sizeof(int32_t));
     own->lens = call_allocate(c, (size_t)(s->tiles * s->queries), sizeof(int32_t));
     for (int i = 0; i < s->tiles; i++) {
-        const int own_queries = is(c, UNEVEN) ? (i * 5 + 3) % (s->queries + 1) : s->queries;
+        const int own_queries = call_has(c, UNEVEN) ? (i * 5 + 3) % (s->queries + 1) : s->queries;
         const int more = (int)(random_bits(&c->random) % (unsigned)s->most);
         const int last = i == 0 || c->traced ? s->most : 1 + more;
         own->first[i + 1] = own->first[i] + own_queries;
         for (int q = own->first[i]; q < own->first[i + 1]; q++) {
             const int tokens = last - (own->first[i + 1] - 1 - q);
-            own->lens[q] = is(c, NONE) && i % 4 == 3 ? -(q % 2) : tokens > 0 ? tokens : 0;
+            own->lens[q] = call_has(c, NONE) && i % 4 == 3 ? -(q % 2) : tokens > 0 ? tokens : 0;
         }
     }
 }
@@ -99,13 +94,14 @@ static void choose(struct call *c, int q, int row)
     const struct shape *s = c->shape;
     struct own *own = c->own;
     int32_t *chosen = own->chosen + (size_t)row * (size_t)s->top_k;
-    const int groups = groups_of(s, own->lens[q] > 0 ? own->lens[q] : 0) + (is(c, BEYOND) ? 2 : 0);
+    const int groups =
+        groups_of(s, own->lens[q] > 0 ? own->lens[q] : 0) + (call_has(c, BEYOND) ? 2 : 0);
     int n = 0;
     for (int g = groups - 1; g >= 0 && n < s->top_k; g--) {
         const bool shared = (unsigned)g * 2654435761u >> 29 == 0;
         const bool own_choice = random_bits(&c->random) % 16 == 0;
-        if (g >= groups - 1 - 2 * is(c, BEYOND) || g < s->top_k - n ||
-            (is(c, NEAR) ? shared || own_choice : random_bits(&c->random) % 3 == 0))
+        if (g >= groups - 1 - 2 * call_has(c, BEYOND) || g < s->top_k - n ||
+            (call_has(c, NEAR) ? shared || own_choice : random_bits(&c->random) % 3 == 0))
             chosen[n++] = g;
     }
     for (int i = 0; i < n / 2; i++) {
@@ -113,7 +109,7 @@ static void choose(struct call *c, int q, int row)
         chosen[i] = chosen[n - 1 - i];
         chosen[n - 1 - i] = low;
     }
-    own->counts[row] = is(c, NONE) && q % 3 == 1 ? 0 : n;
+    own->counts[row] = call_has(c, NONE) && q % 3 == 1 ? 0 : n;
 }
 
 /* True if query q chose group g for a KV head. */
@@ -147,13 +143,13 @@ static void size(struct call *c)
     a->kv_heads = s->kv_heads;
     a->rows = a->queries * s->kv_heads;
     a->top_k = s->top_k;
-    a->entries = is(c, FULL) ? (all / 2 + 1) * s->group_entries - 1 : all * s->group_entries;
+    a->entries = call_has(c, FULL) ? (all / 2 + 1) * s->group_entries - 1 : all * s->group_entries;
     a->mask_stride = s->queries * mask_words(all * s->ratio);
     a->ratio = s->ratio;
     a->group_entries = s->group_entries;
     own->chosen = call_allocate(c, (size_t)a->rows * (size_t)s->top_k, sizeof(int32_t));
     own->counts = call_allocate(c, (size_t)a->rows, sizeof(int32_t));
-    own->sequences = is(c, SHARE) ? 3 : s->tiles;
+    own->sequences = call_has(c, SHARE) ? 3 : s->tiles;
     own->columns = pages_of(s, s->most);
 }
 
@@ -163,7 +159,7 @@ static void place(struct call *c)
     const struct own *own = c->own;
     operand_resize(call_operand(c, SHARED_LISTS_BLOCK_TABLE), 0, own->sequences);
     operand_resize(call_operand(c, SHARED_LISTS_BLOCK_TABLE), 1, own->columns);
-    if (!is(c, SHARE))
+    if (!call_has(c, SHARE))
         operand_leave_out(call_operand(c, SHARED_LISTS_TILE_SEQUENCES));
 }
 
@@ -189,7 +185,7 @@ static void fill(struct call *c)
         for (int j = 0; j < own->columns; j++)
             operand_set_int(call_operand(c, SHARED_LISTS_BLOCK_TABLE), AT(i, j),
                             (int64_t)(random_bits(&c->random) % 100000));
-    for (int i = 0; is(c, SHARE) && i < s->tiles; i++)
+    for (int i = 0; call_has(c, SHARE) && i < s->tiles; i++)
         operand_set_int(call_operand(c, SHARED_LISTS_TILE_SEQUENCES), AT(i), sequence_of(c, i));
 }
 
@@ -267,9 +263,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_shared_lists = {
     .op = "shared_lists",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .dimensions =
         {

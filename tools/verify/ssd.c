@@ -4,8 +4,6 @@
  */
 #include "tools/verify/ssd_layer.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* The shapes on which kernels are verified. */
 static const struct recurrent_shape shapes[] = {
     {{"decode", UNIFORM}, 1, 2, 3, 1, 1, {0}},
@@ -69,17 +67,12 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_ssd = {
     .op = "ssd",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"batch=64", "batch=4"},
     .dimensions =
         {
-            {"heads", offsetof(struct recurrent_shape, heads), 1024, "of b and c"},
-            {"value_heads", offsetof(struct recurrent_shape, value_heads), 1024,
-             "of x, a multiple of heads"},
-            RECURRENT_SEQUENCE_ROWS,
+            RECURRENT_SIZE_ROWS("b and c", "x"),
             RECURRENT_STEPS_ROW,
         },
     .own_size = sizeof(struct recurrent_own),

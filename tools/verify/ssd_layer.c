@@ -52,14 +52,6 @@ void ssd_layer_place(const struct ssd_layer *l)
     }
 }
 
-/* Fills all heads of a token, in operand `o`, with random numbers. */
-static void fill_row(const struct ssd_layer *l, struct operand *o, int token)
-{
-    for (int head = 0; o->given && head < o->dims[1]; head++)
-        for (int i = 0; i < o->dims[2]; i++)
-            operand_set(o, AT(token, head, i), random_value(&l->r.c->random));
-}
-
 /* Fills a token's time steps; with EXTREMES some are at the ends of their range. */
 static void fill_steps(const struct ssd_layer *l, int token)
 {
@@ -77,10 +69,10 @@ static void fill_inputs(const struct ssd_layer *l)
     uint64_t *const random = &l->r.c->random;
     recurrent_fill(&l->r);
     for (int t = 0; t < l->r.starts[*l->r.batch]; t++) {
-        fill_row(l, l->x, t);
-        fill_row(l, l->b, t);
-        fill_row(l, l->c, t);
-        fill_row(l, l->z, t);
+        operand_set_random_row(l->x, t, random);
+        operand_set_random_row(l->b, t, random);
+        operand_set_random_row(l->c, t, random);
+        operand_set_random_row(l->z, t, random);
         fill_steps(l, t);
     }
     for (int head = 0; head < l->rate->dims[0]; head++)
@@ -99,29 +91,14 @@ struct step {
     double b[DIM_MAX], c[DIM_MAX], c_length, b_length;
 };
 
-/* Returns an element of an operand; 0 if the operand is left out. */
-static double given_or(const struct operand *o, const int64_t at[])
-{
-    return o->given ? operand_value(o, at) : 0;
-}
-
-/* Returns the Euclidean length of a vector of n elements. */
-static double length_of_vector(const double *x, int n)
-{
-    double sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += x[i] * x[i];
-    return sqrt(sum);
-}
-
 /* Computes the time step and decay of a token and value head, and bounds of their errors. */
 static void compute_gate(const struct ssd_layer *l, int t, int value_head, struct step *s)
 {
     const double rate = operand_value(l->rate, AT(value_head));
     *s = (struct step){.w = 1};
     if (l->gates != ATTN_GATES_CONSTANT) {
-        const double y =
-            operand_value(l->dt, AT(t, value_head)) + given_or(l->dt_bias, AT(value_head));
+        const double y = operand_value(l->dt, AT(t, value_head)) +
+                         operand_value_or_zero(l->dt_bias, AT(value_head));
         const bool soft = l->gates == ATTN_GATES_SOFTPLUS;
         s->w = fmax(soft ? ref_softplus(y) : y, *l->dt_min);
         if (*l->dt_max > 0)
@@ -140,10 +117,10 @@ static void compute_step(const struct ssd_layer *l, int t, int value_head, struc
     compute_gate(l, t, value_head, s);
     for (int i = 0; i < l->head_dim; i++) {
         s->b[i] = operand_value(l->b, AT(t, head, i));
-        s->c[i] = given_or(l->c, AT(t, head, i));
+        s->c[i] = operand_value_or_zero(l->c, AT(t, head, i));
     }
-    s->b_length = length_of_vector(s->b, l->head_dim);
-    s->c_length = length_of_vector(s->c, l->head_dim);
+    s->b_length = vector_length(s->b, l->head_dim);
+    s->c_length = vector_length(s->c, l->head_dim);
 }
 
 /*
@@ -192,7 +169,7 @@ static double bound_of_token(const struct ssd_layer *l, struct head *h, int p, d
     const struct step *s = &h->step;
     h->of.error[p] = s->decay * h->of.error[p] + (STORED_F + s->decay_off) * s->decay * old +
                      (s->w_off + 2 * STORED_F) * fabs(wx) * s->b_length +
-                     STORED_F * length_of_vector(h->of.state[p], l->head_dim);
+                     STORED_F * vector_length(h->of.state[p], l->head_dim);
     return s->c_length * h->of.error[p] + l->head_dim * STORED_F * terms;
 }
 
@@ -230,7 +207,7 @@ static double advance_element(const struct ssd_layer *l, bool first, int p, doub
                               struct head *h, double *off)
 {
     const struct step *s = &h->step;
-    const double old = length_of_vector(h->of.state[p], l->head_dim);
+    const double old = vector_length(h->of.state[p], l->head_dim);
     const double y = ref_ssd_step(h->of.state[p], s->decay, s->b, s->c, l->head_dim, s->w * x);
     double terms = 0;
     for (int i = 0; i < l->head_dim; i++)
@@ -246,7 +223,7 @@ static double advance_element(const struct ssd_layer *l, bool first, int p, doub
 static void compare_element(const struct ssd_layer *l, const int64_t at[], double x, double y,
                             double off)
 {
-    const double skip = given_or(l->d, AT(at[1])) * x;
+    const double skip = operand_value_or_zero(l->d, AT(at[1])) * x;
     const double scale = *l->scale != 0 ? (double)*l->scale : 1;
     off = fabs(scale) * off + 3 * STORED_F * (fabs(scale * y) + fabs(skip));
     y = scale * y + skip;
@@ -258,15 +235,6 @@ static void compare_element(const struct ssd_layer *l, const int64_t at[], doubl
     double bound;
     const double expected = stored_value(l->out->precision, 1, y, off, &bound);
     call_compare(l->r.c, l->out, at, expected, bound);
-}
-
-/* Checks that the outputs of a sequence of padding are 0. */
-static void compare_padding(const struct ssd_layer *l, const struct recurrent_sequence *s)
-{
-    for (int t = s->start; l->out->given && t < s->start + s->count; t++)
-        for (int head = 0; head < *l->value_heads; head++)
-            for (int p = 0; p < l->head_dim_v; p++)
-                call_compare(l->r.c, l->out, AT(t, head, p), 0, 0);
 }
 
 /* The functions from here on handle segments. */
@@ -325,7 +293,7 @@ static void visit_head(const struct ssd_layer *l, int i, int head, bool fills, s
     const bool cut = l->segments != ATTN_SEGMENTS_NONE;
     recurrent_load_state(&l->r, &s, head, &h->of);
     for (int p = 0; p < l->head_dim_v; p++)
-        h->mass[p] = length_of_vector(h->of.state[p], l->head_dim);
+        h->mass[p] = vector_length(h->of.state[p], l->head_dim);
     for (int t = 0; t < s.count; t++) {
         recurrent_load_parent(&l->r, i, t, head, &h->of);
         if (cut && t % l->segment == 0)
@@ -356,7 +324,7 @@ static void visit_sequences(const struct ssd_layer *l, bool fills)
     for (int i = 0; i < *l->r.batch; i++) {
         const struct recurrent_sequence s = recurrent_sequence(&l->r, i);
         if (s.padding && !fills)
-            compare_padding(l, &s);
+            recurrent_compare_padding(&l->r, l->out, &s);
         for (int head = 0; head < *l->value_heads && s.count && !s.padding; head++)
             visit_head(l, i, head, fills, h);
     }

@@ -4,8 +4,6 @@
  */
 #include "tools/verify/ssd_layer.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Tokens of a chunk. */
 enum { CHUNK = 64 };
 
@@ -96,17 +94,12 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_ssd_prefill = {
     .op = "ssd_prefill",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"batch=8,length=2048", "batch=64,length=256"},
     .dimensions =
         {
-            {"heads", offsetof(struct recurrent_shape, heads), 1024, "of b and c"},
-            {"value_heads", offsetof(struct recurrent_shape, value_heads), 1024,
-             "of x, a multiple of heads"},
-            RECURRENT_SEQUENCE_ROWS,
+            RECURRENT_SIZE_ROWS("b and c", "x"),
             {"segment", offsetof(struct recurrent_shape, steps), 1 << 10, "chunks of a segment"},
         },
     .own_size = sizeof(struct recurrent_own),

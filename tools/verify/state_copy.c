@@ -4,8 +4,6 @@
  */
 #include "tools/verify/call.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Largest number of spans of a call; integers of a span: source offset, target offset, bytes. */
 enum { SPANS_MAX = 1024, SPAN = 3 };
 
@@ -38,9 +36,6 @@ struct own {
     int64_t spans[SPANS_MAX][SPAN];
 };
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* Sets the spans, which are in reverse order in the target. Each span has the memory of the longest
  * and 32 bytes. */
 static void size(struct call *c)
@@ -53,9 +48,9 @@ static void size(struct call *c)
     for (int i = 0; i < s->spans; i++) {
         int64_t *span = own->spans[i];
         span[0] = i * room + 16 * (i % 2);
-        span[1] = (s->spans - 1 - i) * room + (is(c, WITHIN) ? s->spans * room : 0);
-        span[2] = is(c, RAGGED) ? s->bytes / 16 * i / (s->spans - 1) * 16 : s->bytes;
-        if (is(c, SKIPS) && i % 3 == 1)
+        span[1] = (s->spans - 1 - i) * room + (call_has(c, WITHIN) ? s->spans * room : 0);
+        span[2] = call_has(c, RAGGED) ? s->bytes / 16 * i / (s->spans - 1) * 16 : s->bytes;
+        if (call_has(c, SKIPS) && i % 3 == 1)
             span[i / 3 % SPAN] = -16 * (i + 1);
     }
 }
@@ -67,9 +62,9 @@ static void place(struct call *c)
     struct operand *source = call_operand(c, STATE_COPY_SOURCE);
     struct operand *target = call_operand(c, STATE_COPY_TARGET);
     const int64_t all = s->spans * (int64_t)(s->bytes + 32);
-    operand_resize(source, 0, is(c, WITHIN) ? 2 * all : all);
-    operand_resize(target, 0, is(c, WITHIN) ? 2 * all : all);
-    if (is(c, WITHIN))
+    operand_resize(source, 0, call_has(c, WITHIN) ? 2 * all : all);
+    operand_resize(target, 0, call_has(c, WITHIN) ? 2 * all : all);
+    if (call_has(c, WITHIN))
         operand_place_inside(source, target, 0);
 }
 
@@ -77,7 +72,7 @@ static void place(struct call *c)
 static void fill(struct call *c)
 {
     const struct own *own = c->own;
-    const bool within = is(c, WITHIN);
+    const bool within = call_has(c, WITHIN);
     struct operand *bytes = call_operand(c, within ? STATE_COPY_TARGET : STATE_COPY_SOURCE);
     if (c->traced) {
         operand_set_table(bytes, 1, &c->random);
@@ -95,7 +90,8 @@ static void compare(struct call *c)
 {
     const struct own *own = c->own;
     struct operand *target = call_operand(c, STATE_COPY_TARGET);
-    const struct operand *source = is(c, WITHIN) ? target : call_operand(c, STATE_COPY_SOURCE);
+    const struct operand *source =
+        call_has(c, WITHIN) ? target : call_operand(c, STATE_COPY_SOURCE);
     for (int i = 0; i < c->args.state_copy.span_count; i++) {
         const int64_t *span = own->spans[i];
         if (span[0] < 0 || span[1] < 0)
@@ -117,9 +113,7 @@ static double least_bytes(const struct call *c)
 
 const struct verify_op verify_state_copy = {
     .op = "state_copy",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"spans=64"},
     .dimensions =

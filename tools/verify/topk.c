@@ -9,8 +9,6 @@
 #include "tools/reference/topk.h"
 #include "tools/verify/call.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Kinds of scores of a row. */
 enum scores {
     NORMAL, /* uniformly distributed around 0 */
@@ -91,11 +89,8 @@ struct own {
     int32_t *found;  /* [columns], output of ref_topk() */
 };
 
-/* True if the shape has any of `flags`. */
-static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
 /* True if the kernel is verified on the shape. */
-static bool takes(const struct call *c) { return c->desc.topk.planned == is(c, PLANNED); }
+static bool takes(const struct call *c) { return c->desc.topk.planned == call_has(c, PLANNED); }
 
 /* The functions from here on make plans of a call. */
 
@@ -120,9 +115,9 @@ static void size_plan(struct call *c)
             own->indptr[r] +
             (c->traced ? (r == 0) * ((const struct shape *)c->shape)->splits : row_parts(c, r));
     a->columns = own->indptr[a->rows] * c->desc.topk.top_k;
-    a->run = is(c, RUNS | OF_RUNS) ? RUN : 0;
-    a->of_runs = is(c, OF_RUNS);
-    a->splits = is(c, RUNS) ? runs_of(row_parts(c, 0)) : 1;
+    a->run = call_has(c, RUNS | OF_RUNS) ? RUN : 0;
+    a->of_runs = call_has(c, OF_RUNS);
+    a->splits = call_has(c, RUNS) ? runs_of(row_parts(c, 0)) : 1;
 }
 
 /* Sets the sizes of the lists of parts and of the results. */
@@ -132,7 +127,7 @@ static void place_plan(struct call *c)
     for (int i = 0; i < 2; i++)
         operand_resize(call_operand(c, i ? TOPK_SOURCE : TOPK_SCORES), 0,
                        own->indptr[c->args.topk.rows]);
-    if (is(c, RUNS))
+    if (call_has(c, RUNS))
         for (int i = 0; i < 3; i++) {
             static const unsigned outs[] = {TOPK_INDICES, TOPK_VALUES, TOPK_COUNTS};
             operand_resize(call_operand(c, outs[i]), 0, own->indptr[c->args.topk.rows] / 2 + 1);
@@ -200,11 +195,11 @@ static void size(struct call *c)
     own->starts = call_allocate(c, (size_t)s->rows, sizeof(*own->starts));
     own->ends = call_allocate(c, (size_t)s->rows, sizeof(*own->ends));
     for (int r = 0; r < s->rows; r++) {
-        own->starts[r] = is(c, STARTS) ? (int32_t)(random_bits(&c->random) % 100) : 0;
+        own->starts[r] = call_has(c, STARTS) ? (int32_t)(random_bits(&c->random) % 100) : 0;
         own->ends[r] = own->starts[r] + row_length(c, r);
         own->columns = own->ends[r] > own->columns ? own->ends[r] : own->columns;
     }
-    for (int r = 0; is(c, NO_ENDS | BEYOND) && r < s->rows; r++)
+    for (int r = 0; call_has(c, NO_ENDS | BEYOND) && r < s->rows; r++)
         own->ends[r] = own->columns;
     const size_t columns = (size_t)own->columns;
     own->found = call_allocate(c, columns, sizeof(*own->found));
@@ -213,8 +208,8 @@ static void size(struct call *c)
         own->scores[i] = make_score(s->scores, (int)(i % columns), &c->random);
     own->table_stride = own->columns / (s->page ? s->page : 1) + 2;
     a->rows = s->rows;
-    a->columns = is(c, MERGE) ? s->splits * top_k(c) : own->columns;
-    a->splits = is(c, MERGE) ? 1 : s->splits;
+    a->columns = call_has(c, MERGE) ? s->splits * top_k(c) : own->columns;
+    a->splits = call_has(c, MERGE) ? 1 : s->splits;
     a->page_size = s->page;
     if (c->desc.topk.planned)
         size_plan(c);
@@ -227,19 +222,19 @@ static void place(struct call *c)
     struct operand *table = call_operand(c, TOPK_BLOCK_TABLE);
     operand_resize(table, 0, c->args.topk.rows);
     operand_resize(table, 1, own->table_stride);
-    if (!is(c, TABLE)) {
+    if (!call_has(c, TABLE)) {
         operand_leave_out(table);
         operand_leave_out(call_operand(c, TOPK_ROW_SEQUENCES));
     }
     if (c->desc.topk.planned)
         place_plan(c);
-    if (!is(c, MERGE) && !c->desc.topk.planned)
+    if (!call_has(c, MERGE) && !c->desc.topk.planned)
         operand_leave_out(call_operand(c, TOPK_SOURCE));
-    if (!is(c, STARTS | BEYOND) || is(c, MERGE | PLANNED))
+    if (!call_has(c, STARTS | BEYOND) || call_has(c, MERGE | PLANNED))
         operand_leave_out(call_operand(c, TOPK_ROW_STARTS));
-    if (is(c, NO_ENDS | MERGE | PLANNED))
+    if (call_has(c, NO_ENDS | MERGE | PLANNED))
         operand_leave_out(call_operand(c, TOPK_ROW_ENDS));
-    if (is(c, PLAIN)) {
+    if (call_has(c, PLAIN)) {
         operand_leave_out(call_operand(c, TOPK_VALUES));
         operand_leave_out(call_operand(c, TOPK_COUNTS));
     }
@@ -318,10 +313,10 @@ static void fill_lists(struct call *c, int row)
 static void fill_plan(struct call *c, int row)
 {
     const struct own *own = c->own;
-    const int parts = row_parts(c, row), each = is(c, OF_RUNS) ? RUN : 1;
+    const int parts = row_parts(c, row), each = call_has(c, OF_RUNS) ? RUN : 1;
     for (int part = 0; part < parts; part += each) {
         const struct list l = select_parts(c, row, part, each, parts);
-        const int first = is(c, OF_RUNS) ? own->indptr[row] / 2 : own->indptr[row];
+        const int first = call_has(c, OF_RUNS) ? own->indptr[row] / 2 : own->indptr[row];
         fill_list(c, &l, first + part / each, 0);
     }
 }
@@ -345,7 +340,7 @@ static void fill(struct call *c)
     struct operand *scores = call_operand(c, TOPK_SCORES);
     operand_set_ints(call_operand(c, TOPK_ROW_STARTS), own->starts, c->args.topk.rows);
     operand_set_ints(call_operand(c, TOPK_ROW_ENDS), own->ends, c->args.topk.rows);
-    for (int r = 0; is(c, BEYOND) && r < c->args.topk.rows; r++) {
+    for (int r = 0; call_has(c, BEYOND) && r < c->args.topk.rows; r++) {
         operand_set_int(call_operand(c, TOPK_ROW_STARTS), AT(r), r ? -1 - 70 * r : INT32_MIN);
         operand_set_int(call_operand(c, TOPK_ROW_ENDS), AT(r), own->columns + 1 + 70 * r);
     }
@@ -359,9 +354,9 @@ static void fill(struct call *c)
         fill_plan(c, r);
     for (int r = 0; r < c->args.topk.rows && !c->desc.topk.planned; r++) {
         const float *row = own->scores + (size_t)r * (size_t)own->columns;
-        if (is(c, MERGE))
+        if (call_has(c, MERGE))
             fill_lists(c, r);
-        for (int i = 0; !is(c, MERGE) && i < own->columns; i++)
+        for (int i = 0; !call_has(c, MERGE) && i < own->columns; i++)
             operand_set_bits(scores, AT(r, i), bits_of(row[i]));
     }
 }
@@ -403,10 +398,10 @@ static void compare_list(struct call *c, const struct list *list, int row, int t
 static void compare_plan(struct call *c, int row)
 {
     const struct own *own = c->own;
-    const int parts = row_parts(c, row), each = is(c, RUNS) ? RUN : parts ? parts : 1;
+    const int parts = row_parts(c, row), each = call_has(c, RUNS) ? RUN : parts ? parts : 1;
     for (int part = 0; part < parts; part += each) {
         const struct list l = select_parts(c, row, part, each, parts);
-        compare_list(c, &l, row, is(c, RUNS) ? own->indptr[row] / 2 + part / each : row, 0);
+        compare_list(c, &l, row, call_has(c, RUNS) ? own->indptr[row] / 2 + part / each : row, 0);
     }
 }
 
@@ -425,9 +420,7 @@ static void compare(struct call *c)
 
 const struct verify_op verify_topk = {
     .op = "topk",
-    .shapes = shapes,
-    .shape_size = sizeof(shapes[0]),
-    .shape_count = COUNT(shapes),
+    VERIFY_SHAPES(shapes),
     .trace = &traced,
     .tuned = {"rows=64,columns=16384"},
     .dimensions =
