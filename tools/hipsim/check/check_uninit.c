@@ -27,6 +27,8 @@ static const struct bit_op {
     bool moves; /* true: the instruction copies whole dwords within each lane */
 } bit_ops[] = {
     {"v_mov_b32", 0, true},          {"v_mov_b64", 0, true},
+    {"v_movrels_b32", 0, true},      {"v_movreld_b32", 0, true},
+    {"v_movrelsd_b32", 0, true},     {"v_movrelsd_2_b32", 0, true},
     {"v_accvgpr_read_b32", 0, true}, {"v_accvgpr_write_b32", 0, true},
     {"v_accvgpr_mov_b32", 0, true},  {"v_readfirstlane_b32", 0, true},
     {"v_readlane_b32", 0, true},     {"s_mov_b32", 0, true},

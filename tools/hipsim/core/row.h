@@ -115,7 +115,16 @@ enum row_flags {
     ROW_ONES_WIN = 1 << 29,  /* a source of ones determines the result */
     /* the result combines pieces of sources 0 and 1, so one defined source suffices */
     ROW_PACKS = 1 << 30,
+    /* M0 is added to VGPR numbers; op_row.arg has the bits of enum relative_operands */
+    ROW_RELATIVE = INT32_MIN,
     ROW_DECIDED = ROW_SELECTS | ROW_ZERO_WINS | ROW_ONES_WIN | ROW_PACKS,
+};
+
+/* Operands to whose VGPR numbers ROW_RELATIVE adds M0. */
+enum relative_operands {
+    RELATIVE_SRC = 1 << 0,
+    RELATIVE_DST = 1 << 1,
+    RELATIVE_FIELDS = 1 << 2, /* M0[9:0] for the source, M0[25:16] for the destination */
 };
 
 struct op_row {

@@ -46,7 +46,7 @@ static bool may_join(const struct inst *in)
 {
     if (!in->row || in->takes_msb || in->pair[0])
         return false;
-    const bool vector = in->plain && !(in->row->flags & ROW_CMPX) &&
+    const bool vector = in->plain && !(in->row->flags & (ROW_CMPX | (uint32_t)ROW_RELATIVE)) &&
                         (in->row->flags & ROW_KINDS) == ROW_VALU &&
                         (in->dst.kind != OPND_SGPR || in->dst.reg + 2 <= SGPR_TTMP0);
     bool join = vector || is_scalar(in) || is_nop(in);

@@ -146,6 +146,34 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
     return true;
 }
 
+/* Adds `by` to the register number of a VGPR operand of V_MOVREL*. False after a report. */
+static bool move_register(struct wave *w, const struct inst *in, struct opnd *o, uint32_t by)
+{
+    const uint32_t reg = o->reg + by, nvgpr = w->launch->nvgpr;
+    if (o->kind != OPND_VGPR || reg >= nvgpr) {
+        wave_fault(w, in, FAULT_REGISTER, 0, "relative register v%u, the kernel has %u", reg,
+                   nvgpr);
+        return false;
+    }
+    o->reg = (uint16_t)reg;
+    return true;
+}
+
+/* Sets *moved to `in`, V_MOVREL* or V_SWAPREL, with the register numbers that M0 gives (RDNA4 ISA,
+ * 16.8). False after a report. */
+static bool relative_registers(struct wave *w, const struct inst *in, struct inst *moved)
+{
+    const unsigned which = in->row->arg;
+    const uint32_t m0 = w->sgpr[SGPR_M0], mask = which & RELATIVE_FIELDS ? 0x3ff : UINT32_MAX;
+    *moved = *in;
+    moved->plain = false;
+    if (!m0_defined(w, in, which & RELATIVE_FIELDS ? 0x3ff03ff : UINT32_MAX, "the register index"))
+        return false;
+    return (!(which & RELATIVE_SRC) || move_register(w, in, &moved->src[0], m0 & mask)) &&
+           (!(which & RELATIVE_DST) ||
+            move_register(w, in, &moved->dst, which & RELATIVE_FIELDS ? m0 >> 16 & mask : m0));
+}
+
 /* Instructions that S_SETVSKIP skips (CDNA3 ISA, SOPC). */
 #define VECTOR_ROWS (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS)
 
@@ -199,8 +227,9 @@ static inline void pass(struct wave *w, const struct inst *in)
 static inline bool is_alone(const struct wave *w, const struct inst *in)
 {
     const struct op_row *row = in->row;
-    return row && !(row->flags & (ROW_VMEM | ROW_SMEM | ROW_LDS)) && !row->wait &&
-           !w->outstanding && !w->spin && !(w->mode & (MODE_VSKIP | MODE_GPR_IDX_EN));
+    const uint32_t never = ROW_VMEM | ROW_SMEM | ROW_LDS | (uint32_t)ROW_RELATIVE;
+    return row && !(row->flags & never) && !row->wait && !w->outstanding && !w->spin &&
+           !(w->mode & (MODE_VSKIP | MODE_GPR_IDX_EN));
 }
 
 /* Executes an instruction for which is_alone() is true. */
@@ -281,6 +310,11 @@ void slice_step(struct worker *k, struct wave *w, const struct inst *in)
             return;
         if (w->mode & MODE_GPR_IDX_EN && in->row->flags & ROW_VALU) {
             if (!index_registers(w, in, &moved))
+                return;
+            run = &moved;
+        }
+        if (in->row->flags & (uint32_t)ROW_RELATIVE) {
+            if (!relative_registers(w, in, &moved))
                 return;
             run = &moved;
         }

@@ -222,14 +222,16 @@ static void exec_exchange2(struct wave *w, const struct inst *in)
      .flags = FLAGS | ROW_LOAD | ROW_STORE, \
      .wait = LGKM,                          \
      .arg = MEM_ARG(bytes, 0, 0, ATOMIC_SWAP) | TWO | (st)}
-#define RMW(n, d, data, data2, bytes, op)   \
-    {.name = "ds_" n,                       \
-     .exec = exec_atomic,                   \
-     .dst = d,                              \
-     .src = {T_B32, data, data2},           \
-     .flags = FLAGS | ROW_LOAD | ROW_STORE, \
-     .wait = LGKM,                          \
+#define RMW_OF(t, n, d, data, data2, bytes, op) \
+    {.name = "ds_" n,                           \
+     .exec = exec_atomic,                       \
+     .dst = d,                                  \
+     .src = {T_B32, data, data2},               \
+     .flags = FLAGS | ROW_LOAD | ROW_STORE,     \
+     .wait = LGKM,                              \
+     .targets = t,                              \
      .arg = MEM_ARG(bytes, 0, 0, op)}
+#define RMW(...) RMW_OF(0, __VA_ARGS__)
 /* Rows of DS_READ_*_TR_*, which transpose elements of `bits` bits between lanes. */
 #define TRANSPOSE(n, d, bits)   \
     {.name = "ds_read_" n,      \
@@ -253,6 +255,9 @@ static void exec_exchange2(struct wave *w, const struct inst *in)
     RMW(n "_" suffix, T_NONE, t, T_NONE, bytes, op), RMW(n "_rtn_" suffix, t, t, T_NONE, bytes, op)
 #define ATOMIC2(n, suffix, t, bytes, op) \
     RMW(n "_" suffix, T_NONE, t, t, bytes, op), RMW(n "_rtn_" suffix, t, t, t, bytes, op)
+#define GFX12_ATOMIC(n, suffix, t, bytes, op)                    \
+    RMW_OF(GFX1250, n "_" suffix, T_NONE, t, T_NONE, bytes, op), \
+        RMW_OF(GFX1250, n "_rtn_" suffix, t, t, T_NONE, bytes, op)
 #define BOTH(n, s32, s64, op) ATOMIC(n, s32, T_B32, 4, op), ATOMIC(n, s64, T_B64, 8, op)
 #define BOTH2(n, s32, s64, op) ATOMIC2(n, s32, T_B32, 4, op), ATOMIC2(n, s64, T_B64, 8, op)
 
@@ -318,6 +323,12 @@ const struct op_row exec_ds_rows[] = {
     BOTH("max", "f32", "f64", ATOMIC_MAX_F),
     ATOMIC("pk_add", "f16", T_B32, 4, ATOMIC_PK_ADD_F16),
     ATOMIC("pk_add", "bf16", T_B32, 4, ATOMIC_PK_ADD_BF16),
+    GFX12_ATOMIC("min_num", "f32", T_B32, 4, ATOMIC_MIN_NUM_F),
+    GFX12_ATOMIC("max_num", "f32", T_B32, 4, ATOMIC_MAX_NUM_F),
+    GFX12_ATOMIC("min_num", "f64", T_B64, 8, ATOMIC_MIN_NUM_F),
+    GFX12_ATOMIC("max_num", "f64", T_B64, 8, ATOMIC_MAX_NUM_F),
+    GFX12_ATOMIC("cond_sub", "u32", T_B32, 4, ATOMIC_COND_SUB),
+    GFX12_ATOMIC("sub_clamp", "u32", T_B32, 4, ATOMIC_SUB_CLAMP),
     BOTH2("mskor", "b32", "b64", ATOMIC_MSKOR),
     BOTH2("cmpst", "b32", "b64", ATOMIC_CMPSWAP),
     BOTH2("cmpst", "f32", "f64", ATOMIC_CMPSWAP_F),

@@ -211,16 +211,19 @@ static void exec_flat(struct wave *w, const struct inst *in)
 #define FLAGS (ROW_VMEM | ROW_SHARED)
 
 /* Rows of one space (global, flat, scratch): each macro has the exec function and the operands'
- * types. */
-#define GLOBAL(n, d, data, f, a)        \
+ * types. Those that begin with GFX12 are for GFX12's own operations. */
+#define GLOBAL_OF(t, n, d, data, f, a)  \
     {.name = "global_" n,               \
      .exec = exec_global,               \
      .dst = d,                          \
      .src = {T_B64, data, T_B64},       \
      .flags = FLAGS | ROW_ADDR64 | (f), \
      .wait = VM,                        \
+     .targets = t,                      \
      .arg = a}
-#define FLAT(n, d, data, f, a)          \
+#define GLOBAL(...) GLOBAL_OF(0, __VA_ARGS__)
+#define GFX12_GLOBAL(...) GLOBAL_OF(GFX1250, __VA_ARGS__)
+#define FLAT_OF(t, n, d, data, f, a)    \
     {.name = "flat_" n,                 \
      .exec = exec_flat,                 \
      .dst = d,                          \
@@ -228,7 +231,10 @@ static void exec_flat(struct wave *w, const struct inst *in)
      .flags = FLAGS | ROW_ADDR64 | (f), \
      .wait = VM,                        \
      .wait_also = 1 + WAIT_LGKM,        \
+     .targets = t,                      \
      .arg = a}
+#define FLAT(...) FLAT_OF(0, __VA_ARGS__)
+#define GFX12_FLAT(...) FLAT_OF(GFX1250, __VA_ARGS__)
 #define SCRATCH(n, d, data, f, a) \
     {.name = "scratch_" n,        \
      .exec = exec_scratch,        \
@@ -285,6 +291,14 @@ static void exec_flat(struct wave *w, const struct inst *in)
         ATOMIC4(SPACE, "pk_add_f16", ATOMIC_PK_ADD_F16),                                  \
         ATOMIC4(SPACE, "pk_add_bf16", ATOMIC_PK_ADD_BF16)
 
+#define GFX12_ATOMICS(SPACE)                             \
+    ATOMIC4(SPACE, "min_num_f32", ATOMIC_MIN_NUM_F),     \
+        ATOMIC4(SPACE, "max_num_f32", ATOMIC_MAX_NUM_F), \
+        ATOMIC8(SPACE, "min_num_f64", ATOMIC_MIN_NUM_F), \
+        ATOMIC8(SPACE, "max_num_f64", ATOMIC_MAX_NUM_F), \
+        ATOMIC4(SPACE, "cond_sub_u32", ATOMIC_COND_SUB), \
+        ATOMIC4(SPACE, "sub_clamp_u32", ATOMIC_SUB_CLAMP)
+
 /* Executes gfx1250's cache control: calls cache() of the checks. It moves no data, since every
  * store is visible at once. */
 static void exec_cache(struct wave *w, const struct inst *in)
@@ -336,6 +350,8 @@ const struct op_row exec_flat_rows[] = {
     LOAD_STORE(SCRATCH),
     ATOMICS(GLOBAL),
     ATOMICS(FLAT),
+    GFX12_ATOMICS(GFX12_GLOBAL),
+    GFX12_ATOMICS(GFX12_FLAT),
     GLOBAL("load_lds_ubyte", T_NONE, T_NONE, TO_LDS, MEM_ARG(1, 0, 0, 0)),
     GLOBAL("load_lds_sbyte", T_NONE, T_NONE, TO_LDS, MEM_ARG(1, 0, 1, 0)),
     GLOBAL("load_lds_ushort", T_NONE, T_NONE, TO_LDS, MEM_ARG(2, 0, 0, 0)),

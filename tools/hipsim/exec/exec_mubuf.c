@@ -373,20 +373,24 @@ static void exec_cache(struct wave *w, const struct inst *in)
 
 #define VM (1 + WAIT_VM)
 #define FLAGS (ROW_VMEM | ROW_SHARED)
-#define BUFFER(n, d, data, f, a)          \
+#define BUFFER_OF(t, n, d, data, f, a)    \
     {.name = "buffer_" n,                 \
      .exec = exec_mubuf,                  \
      .dst = d,                            \
      .src = {T_B64, data, T_B128, T_U32}, \
      .flags = FLAGS | (f),                \
      .wait = VM,                          \
+     .targets = t,                        \
      .arg = a}
+#define BUFFER(...) BUFFER_OF(0, __VA_ARGS__)
 #define LOAD(n, d, a) BUFFER("load_" n, d, T_NONE, ROW_LOAD, a)
 #define LOAD_D16(n, a) BUFFER("load_" n, T_B32, T_NONE, ROW_LOAD | ROW_DST_IS_SRC | ROW_PARTIAL, a)
 #define STORE(n, d, a) BUFFER("store_" n, T_NONE, d, ROW_STORE, a)
 #define ATOMIC4(n, op) BUFFER("atomic_" n, T_B32, T_B32, ROW_LOAD | ROW_STORE, MEM_ARG(4, 0, 0, op))
 #define ATOMIC8(n, op) BUFFER("atomic_" n, T_B64, T_B64, ROW_LOAD | ROW_STORE, MEM_ARG(8, 0, 0, op))
 #define ATOMIC(n, op) ATOMIC4(n, op), ATOMIC8(n "_x2", op)
+#define GFX12_ATOMIC(n, t, bytes, op) \
+    BUFFER_OF(GFX1250, "atomic_" n, t, t, ROW_LOAD | ROW_STORE, MEM_ARG(bytes, 0, 0, op))
 
 const struct op_row exec_mubuf_rows[] = {
     LOAD("ubyte", T_B32, MEM_ARG(1, PART_ALL, 0, 0)),
@@ -433,6 +437,12 @@ const struct op_row exec_mubuf_rows[] = {
     ATOMIC4("pk_add_f16", ATOMIC_PK_ADD_F16),
     BUFFER("atomic_pk_add_bf16", T_B32, T_B32, ROW_LOAD | ROW_STORE | ROW_GFX950,
            MEM_ARG(4, 0, 0, ATOMIC_PK_ADD_BF16)),
+    GFX12_ATOMIC("min_num_f32", T_B32, 4, ATOMIC_MIN_NUM_F),
+    GFX12_ATOMIC("max_num_f32", T_B32, 4, ATOMIC_MAX_NUM_F),
+    GFX12_ATOMIC("min_num_f64", T_B64, 8, ATOMIC_MIN_NUM_F),
+    GFX12_ATOMIC("max_num_f64", T_B64, 8, ATOMIC_MAX_NUM_F),
+    GFX12_ATOMIC("cond_sub_u32", T_B32, 4, ATOMIC_COND_SUB),
+    GFX12_ATOMIC("sub_clamp_u32", T_B32, 4, ATOMIC_SUB_CLAMP),
     {.name = "buffer_wbl2", .exec = exec_cache, .flags = ROW_VMEM, .wait = VM},
     {.name = "buffer_inv", .exec = exec_cache, .flags = ROW_VMEM},
     {.name = NULL},

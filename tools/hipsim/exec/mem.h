@@ -45,8 +45,12 @@ enum atomic_op {
     ATOMIC_ADD_F,
     ATOMIC_MIN_F,
     ATOMIC_MAX_F,
+    ATOMIC_MIN_NUM_F,
+    ATOMIC_MAX_NUM_F,
     ATOMIC_PK_ADD_F16,
     ATOMIC_PK_ADD_BF16,
+    ATOMIC_COND_SUB,
+    ATOMIC_SUB_CLAMP,
 };
 
 /* op_row.arg of a memory instruction: bytes per lane, enum mem_part, whether loads extend the sign,

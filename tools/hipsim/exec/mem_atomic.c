@@ -3,7 +3,7 @@
  * Arithmetic of atomics. Sources: CDNA3 ISA, chapter 13, pseudo-code of DS_*, BUFFER_ATOMIC_* and
  * FLAT_ATOMIC_*, where `tmp` is the old value and `src` the operand. For floats: CDNA4 ISA, 9.2
  * "Float memory atomics". Sums round to nearest even. The parameter `infinity`, the bits of a
- * format's infinity, identifies a float format.
+ * format's infinity, identifies a float format. GFX12's own operations: RDNA4 ISA, chapter 16.
  */
 #include <string.h>
 
@@ -113,6 +113,17 @@ static uint64_t select_float(uint64_t old, uint64_t data, uint64_t infinity, boo
     return is_nan(old, infinity) || (max ? b > a : b < a) ? data : old;
 }
 
+/* Returns the minimum, or with `max` the maximum, of two floats. A number wins over any NaN. Of two
+ * NaNs `data` wins and becomes quiet. */
+static uint64_t select_number(uint64_t old, uint64_t data, uint64_t infinity, bool max)
+{
+    const uint64_t a = rank(old, infinity), b = rank(data, infinity);
+
+    if (is_nan(data, infinity))
+        return is_nan(old, infinity) ? data | quiet_of(infinity) : old;
+    return is_nan(old, infinity) || (max ? b > a : b < a) ? data : old;
+}
+
 /* Returns the value that a float compare-and-swap leaves in memory. Zeros are equal whatever their
  * sign, and a NaN equals nothing. Unless `keep`, denormals count as zeros. */
 static uint64_t compare_and_swap(uint64_t old, uint64_t comparand, uint64_t data, uint64_t infinity,
@@ -173,6 +184,10 @@ uint64_t atomic_result(enum atomic_op op, unsigned bytes, uint64_t old, uint64_t
     case ATOMIC_MIN_F:
     case ATOMIC_MAX_F:
         return select_float(old, data, infinity, op == ATOMIC_MAX_F, keeps_inputs(infinity, mode));
+    case ATOMIC_MIN_NUM_F:
+    case ATOMIC_MAX_NUM_F: return select_number(old, data, infinity, op == ATOMIC_MAX_NUM_F);
+    case ATOMIC_COND_SUB: return old >= data ? old - data : old;
+    case ATOMIC_SUB_CLAMP: return old >= data ? old - data : 0;
     case ATOMIC_PK_ADD_F16: return add_pairs(old, data, INFINITY_F16, mode);
     case ATOMIC_PK_ADD_BF16: return add_pairs(old, data, INFINITY_BF16, mode);
     case ATOMIC_NONE: break;

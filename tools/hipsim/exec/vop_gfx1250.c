@@ -147,6 +147,7 @@ static inline uint32_t med16(uint32_t a, uint32_t b, uint32_t c)
 #define C64 row64(s2, i)
 #define N16(a, b, max) num16(a, b, max, 0x7c00)
 
+KERNEL(mov_b32, d[i] = A)
 KERNEL(min_num_f32, d[i] = num32(A, B, false))
 KERNEL(max_num_f32, d[i] = num32(A, B, true))
 KERNEL(min3_num_f32, d[i] = num32(num32(A, B, false), C, false))
@@ -392,7 +393,20 @@ TRANS_BF16(tanh, tanh_of(a))
      .src = {__VA_ARGS__},                \
      .flags = ROW_VALU | (fl),            \
      .targets = GFX1250},
+#define MOVREL(n, which)                       \
+    {.name = n,                                \
+     .exec = LOCAL(exec_lanes),                \
+     .kernel = (void (*)(void))k_mov_b32,      \
+     .dst = T_B32,                             \
+     .src = {T_B32},                           \
+     .flags = ROW_VALU | (uint32_t)ROW_RELATIVE, \
+     .arg = which,                             \
+     .targets = GFX1250},
 const struct op_row LOCAL(vop_gfx1250_rows)[] = {
+    MOVREL("v_movrels_b32", RELATIVE_SRC)
+    MOVREL("v_movreld_b32", RELATIVE_DST)
+    MOVREL("v_movrelsd_b32", RELATIVE_SRC | RELATIVE_DST)
+    MOVREL("v_movrelsd_2_b32", RELATIVE_SRC | RELATIVE_DST | RELATIVE_FIELDS)
     F2(min_num_f32)
     F2(max_num_f32)
     F3(min3_num_f32)
