@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "runtime/abi.h"
+#include "runtime/cache_args.h"
 #include "runtime/error.h"
 #include "runtime/op.h"
 #include "runtime/pack.h"
@@ -44,6 +45,14 @@ enum {
     SMALL_ROWS = PREFILL_ROWS / 2, /* query rows of a workgroup with small tiles */
     SMALL_WINDOW = 256, /* most keys of a window for which workgroups share a compute unit */
 };
+
+/* Most bytes of keys and values of a step of decode for which the kernel with groups of query heads
+ * is chosen. Each of its n workgroups for a list loads all keys, most of them from the L2. A
+ * compute unit has l1_inflight bytes in flight for l1_latency + l2_latency + hbm_ns. On gfx950,
+ * compute units with n = 4 thus load 1.8 KB of different keys a clock, and HBM has 2.7 KB. A kernel
+ * for all 64 heads takes 16,000 clocks more to load, merge and add up its rows. By these numbers
+ * both take equally long with 90 MB. On gfx942 HBM is slower than such loads. */
+enum { GROUPED_BYTES = 64 << 20 };
 
 /* True if the op is a latent decode (MLA). */
 static bool is_mla(const struct attn_op *op) { return op->family == &attn_family_mla_decode; }
@@ -217,19 +226,38 @@ static int find_nearest(const struct attn_op *op, const struct wanted *w,
     return ATTN_OK;
 }
 
-/* Returns the number of workgroups that process one work list: a constant factor in x of the
- * kernel's grid. */
-static int32_t workgroups_of_list(const struct attn_op *op)
+/* Returns the number of workgroups of a kernel that process one work list: a constant factor in x
+ * of its grid. */
+static int32_t workgroups_of_list(const struct attn_kernel *kernel)
 {
     uint32_t most = 1;
-    for (uint32_t i = 0; i < op->kernel_count; i++) {
-        const struct attn_kernel *kernel = &op->kernels[i];
-        for (uint32_t f = 0; f < kernel->factor_count[0]; f++)
-            if (kernel->factors[0][f].value == ATTN_ARG_COUNT &&
-                kernel->factors[0][f].number > most)
-                most = kernel->factors[0][f].number;
-    }
+    for (uint32_t f = 0; f < kernel->factor_count[0]; f++)
+        if (kernel->factors[0][f].value == ATTN_ARG_COUNT && kernel->factors[0][f].number > most)
+            most = kernel->factors[0][f].number;
     return (int32_t)most;
+}
+
+/* True if the op is a decode whose keys and values of all sequences have at most GROUPED_BYTES. */
+static bool reads_little(const struct attn_op *op, const struct wanted *w)
+{
+    if (op->family != &attn_family_decode || !w->keys)
+        return false;
+    const struct attn_decode_desc *d = &op->desc.decode;
+    const int64_t row = ((int64_t)d->head_dim + d->head_dim_v) * attn_dtype_size(d->cache.dtype);
+    return (int64_t)w->batch * w->keys <= GROUPED_BYTES / (row * w->kv_heads);
+}
+
+/* Returns the number of workgroups that process one work list. Kernels of decode differ in it: the
+ * result is the largest for a step of few keys, and the least for other steps. */
+static int32_t sharers_of_list(const struct attn_op *op, const struct wanted *w)
+{
+    const bool most = is_mla(op) || reads_little(op, w);
+    int32_t sharers = workgroups_of_list(&op->kernels[0]);
+    for (uint32_t i = 1; i < op->kernel_count; i++) {
+        const int32_t n = workgroups_of_list(&op->kernels[i]);
+        sharers = (most ? n > sharers : n < sharers) ? n : sharers;
+    }
+    return sharers;
 }
 
 /* True if the op is a latent decode whose workgroups share the addition of partials, of few
@@ -301,7 +329,7 @@ static int choose_usual(const struct attn_op *op, const struct wanted *w,
 {
     struct attn_device_info info = {.size = sizeof(info)};
     int r = attn_device_describe(op->device, &info);
-    const int32_t lists = info.compute_units / workgroups_of_list(op);
+    const int32_t lists = info.compute_units / sharers_of_list(op, w);
     *split = (struct attn_decode_split){
         .size = sizeof(*split),
         .lists = lists > w->kv_heads ? lists : w->kv_heads,

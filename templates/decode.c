@@ -24,11 +24,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Indices of att_tile.own. AHEAD: number of tiles of keys in flight beyond the next one. IN_ORDER:
- * 1 if matrix instructions stay in the order of the template, 0 if the scheduler moves them.
- * WHOLE_LINES: 1 if a load of K reads whole rows, 0 if it reads an operand. */
-enum { AHEAD, IN_ORDER, WHOLE_LINES };
-
 /* Initialises members of a tile for heads of up to `dim` elements. columns: queries x heads.
  * n_keys: keys of a tile. n_by_row: keys of a tile if each row has a page number. per_simd: waves
  * on a SIMD. */
@@ -49,6 +44,10 @@ const struct att_tile decode_tiles[DECODE_TILES] = {
     {TILE(256, 16, 16, 16, 2), .why = "K and V 32 each, O 64"},
     {TILE(256, 32, 16, 16, 1), .why = "O 128, Q 64"},
     {TILE(512, 16, 16, 16, 1), .why = "K, V and Q 64 each, O 128"},
+    {TILE(64, 16, 64, 32, 2), .own = {[DECODE_BY_GROUPS] = 1}, .why = "few keys of many heads"},
+    {TILE(128, 16, 32, 32, 2), .own = {[DECODE_BY_GROUPS] = 1},
+     .why = "few keys of many heads; loads of 32 keys begin the first product sooner"},
+    {TILE(256, 16, 16, 16, 2), .own = {[DECODE_BY_GROUPS] = 1}, .why = "few keys of many heads"},
 };
 
 static const struct att_knob knobs[] = {
@@ -125,6 +124,8 @@ bool decode_fits(const struct att_variant *v, const struct att_tile *t, const st
             t->waves_per_simd);
     if (tir_find_mma(m, 16, 16, 0, att_dtype(v)) < 0)
         return att_reject(why, ATT_TILE, "%s has no matrix instruction with 16 rows", m->name);
+    if (t->own[DECODE_BY_GROUPS])
+        return decode_fits_groups(v, t, m, why);
     if (!v->tile && rows > t->rows && !is_widest(v, t, m))
         return att_reject(why, ATT_TILE, "has %d rows, fewer than gqa times q_len, %d", t->rows,
                           rows);
@@ -151,7 +152,7 @@ static void rules(const struct att_variant *v, const struct tir_machine *m, stru
     if (m->lane_bits < TIR_WAVE_BITS && t->head_dim > 128)
         t->waves_per_simd = 1;
     if (takes_lines(v, m, t))
-        t->own[WHOLE_LINES] = 1;
+        t->own[DECODE_WHOLE_LINES] = 1;
 }
 
 /* True if rows of the cache are a multiple of loads of 16 bytes; if not, the reason is in `why`. */
@@ -627,11 +628,12 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
             },
         .arrivals = arrivals,
     };
-    d.whole_lines = t->own[WHOLE_LINES];
-    choose_pipeline(&d, t->own[AHEAD]);
+    d.whole_lines = t->own[DECODE_WHOLE_LINES];
+    choose_pipeline(&d, t->own[DECODE_AHEAD]);
     d.kv.kv_bytes = tir_dtype_bits(d.kv.kv_dtype) / 8;
     d.kv.columns = t->rows;
-    d.kv.neighbours = shares_lines(&d);
+    d.kv.head_groups = decode_head_groups(v, t);
+    d.kv.neighbours = d.kv.head_groups == 1 && shares_lines(&d);
     const bool by_row = split_kv_by_lane(d.kv.v) || v->kv_scale == ATT_KV_SCALE_TOKEN ||
                         v->mask == ATT_MASK_CUSTOM || (att_scales_scores(v) && in_parts(v));
     d.kv.keys = by_row ? t->keys_by_row : t->keys;
@@ -654,7 +656,7 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
 /* Returns tir_schedule.cover of a variant with tile `t`: enum tir_cover. */
 static uint8_t find_cover(const struct att_variant *v, const struct att_tile *t)
 {
-    if (t->own[IN_ORDER])
+    if (t->own[DECODE_IN_ORDER])
         return TIR_COVER_NONE;
     return v->kv_dtype == ATT_KV_DTYPE_INT8 ? TIR_COVER_FILL : TIR_COVER_EVEN;
 }
@@ -695,7 +697,10 @@ void decode_build(const struct att_variant *v, const struct tir_machine *m,
     reserve(&d);
     split_kv_load_arguments(&d.kv, false);
     keep_step(&d);
-    d.kv.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
+    d.kv.gqa = v->gqa ? tir_i32(b, v->gqa / (int)d.kv.head_groups) : tir_arg(b, ARG_GQA, TIR_I32);
+    if (d.kv.head_groups > 1)
+        d.kv.list = att_shared_list(b, (int)d.kv.head_groups, tir_arg(b, ARG_WORKGROUPS, TIR_I32),
+                                    &d.kv.head_group);
     struct tir_value range[2];
     split_kv_find_items(&d.kv, range);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
@@ -707,7 +712,7 @@ void decode_build(const struct att_variant *v, const struct tir_machine *m,
     *k = (struct att_kernel){
         .func = b->f,
         .schedule = pipe_schedule(&d.plan),
-        .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
+        .grid = {{ARG_WORKGROUPS, 1, (int)d.kv.head_groups}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     k->schedule.cover = find_cover(v, &tile);
     k->schedule.hoist_vgprs = tile.hoist_vgprs;
@@ -732,6 +737,7 @@ const struct att_template att_template_decode = {
     .fitted = decode_fitted,
     .n_fitted = DECODE_N_FITTED,
     .fits = decode_fits,
+    .second = decode_second,
     .check = check,
     .build = build,
 };

@@ -110,11 +110,18 @@ struct decode {
 
 /* Functions of decode.c: the algorithm, its tiles and its LDS. */
 
-enum { DECODE_TILES = 9 };
+enum { DECODE_TILES = 12 };
 extern const struct att_tile decode_tiles[DECODE_TILES];
 
+/** Indices of att_tile.own. AHEAD: number of tiles of keys in flight beyond the next one. IN_ORDER:
+ * 1 if matrix instructions stay in the order of the template, 0 if the scheduler moves them.
+ * WHOLE_LINES: 1 if a load of K reads whole rows, 0 if it reads an operand. BY_GROUPS: 1 if
+ * workgroups that share a work list have a group of the query heads each, 0 if a workgroup has all
+ * heads. */
+enum { DECODE_AHEAD, DECODE_IN_ORDER, DECODE_WHOLE_LINES, DECODE_BY_GROUPS };
+
 /** Initialises att_template.own: the names of att_tile.own in rows of decode_tiles. */
-#define DECODE_OWN {"ahead", "in_order", "whole_lines"}
+#define DECODE_OWN {"ahead", "in_order", "whole_lines", "by_groups"}
 
 /** Knobs of decode_tiles that fitted rows may set: att_template.fitted. */
 enum { DECODE_N_FITTED = 1 };
@@ -135,6 +142,23 @@ unsigned decode_lds_bytes(const struct att_variant *v, const struct tir_machine 
  * function is att_template.fits. */
 bool decode_fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why);
+
+/* Functions of groups.c: tiles for a group of the query heads of a KV head. */
+
+/** Returns the number of groups into which tile `t` divides the query heads of a KV head: the least
+ * number of groups of equally many heads whose rows are columns of the tile. Returns 1 if the tile
+ * has all heads. */
+unsigned decode_head_groups(const struct att_variant *v, const struct att_tile *t);
+/** True if tile `t` with own[DECODE_BY_GROUPS] serves the variant's numbers of heads and queries;
+ * if not, the reason is in `why`. */
+bool decode_fits_groups(const struct att_variant *v, const struct att_tile *t,
+                        const struct tir_machine *m, struct att_why *why);
+/** Sets *second to the kernel of a tile for groups of heads, if a SIMD holds only one wave of the
+ * variant's first kernel. Returns false if there is none, or if n > 0. The second kernel serves
+ * launches whose lists, or sequences without a plan, give each group a compute unit. The function
+ * is att_template.second. */
+bool decode_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
+                   struct att_second *second);
 
 /* Functions of load.c: loads of K and V, and their layouts. */
 

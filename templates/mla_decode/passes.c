@@ -28,32 +28,13 @@ unsigned mla_sharers(const struct mla *s)
     return shared ? (rows + pass_rows(s) - 1) / pass_rows(s) : 1;
 }
 
-/* Returns the index (i32) of the workgroup's list, if n workgroups share a list. Sets *pass to the
- * index of the workgroup's pass. The indices of workgroups that share a list differ by ATT_XCDS, so
- * that these are on one XCD. In the last, incomplete group of lists the indices differ by 1. */
-static struct tir_value find_list(struct mla *s, int n, struct tir_value *pass)
-{
-    struct tir_builder *const b = &s->d.b;
-    const struct tir_value own = tir_block_id(b, 0), all = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
-    const struct tir_value even = tir_and(b, all, tir_i32(b, -ATT_XCDS)), by = tir_i32(b, n);
-    const struct tir_value rest = tir_sub(b, own, att_times(b, even, n));
-    const struct tir_value apart = tir_cmp_lt(b, rest, tir_i32(b, 0));
-    const struct tir_value number =
-        tir_select(b, apart, tir_shr(b, own, tir_i32(b, (int)tir_bits(ATT_XCDS))), rest);
-    const struct tir_value list = tir_div(b, number, by);
-    const struct tir_value first =
-        tir_add(b, att_times(b, list, ATT_XCDS), tir_and(b, own, tir_i32(b, ATT_XCDS - 1)));
-    *pass = tir_sub(b, number, att_times(b, list, n));
-    return tir_select(b, apart, first, tir_add(b, even, list));
-}
-
 struct mla_passes mla_find_passes(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     const int n = (int)mla_sharers(s), columns = (int)pass_rows(s);
     struct tir_value pass = tir_i32(b, 0);
     if (n > 1)
-        s->d.list = find_list(s, n, &pass);
+        s->d.list = att_shared_list(b, n, tir_arg(b, ARG_WORKGROUPS, TIR_I32), &pass);
     return (struct mla_passes){.first = att_times(b, pass, columns),
                                .step = tir_i32(b, n * columns)};
 }

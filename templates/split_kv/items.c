@@ -169,11 +169,32 @@ static void await_beside(struct split_kv *d, const struct tir_value w[WORK_WORDS
     tir_anchor_all(&d->b, all, WORK_WORDS + d->n_beside);
 }
 
+struct tir_value split_kv_query_heads(struct split_kv *d, struct tir_value heads)
+{
+    if (d->head_groups <= 1)
+        return tir_mul(&d->b, heads, d->gqa);
+    return att_times(&d->b, heads, d->v->gqa);
+}
+
+struct tir_value split_kv_first_head(struct split_kv *d)
+{
+    const struct tir_value first = split_kv_query_heads(d, d->item.kv_head);
+    if (d->head_groups <= 1)
+        return first;
+    return tir_add(&d->b, first, tir_mul(&d->b, d->head_group, d->gqa));
+}
+
+unsigned split_kv_known_rows(const struct split_kv *d)
+{
+    return (unsigned)(d->v->gqa * d->v->q_len) / (d->head_groups ? d->head_groups : 1);
+}
+
 /* Returns the KV head (i32) of an item's first query head, which is in the low 16 bits of
  * `word`. */
 static struct tir_value kv_head(struct split_kv *d, struct tir_value word)
 {
-    return tir_div(&d->b, tir_and(&d->b, word, tir_i32(&d->b, 0xffff)), d->gqa);
+    const struct tir_value head = tir_and(&d->b, word, tir_i32(&d->b, 0xffff));
+    return tir_div(&d->b, head, d->head_groups > 1 ? tir_i32(&d->b, d->v->gqa) : d->gqa);
 }
 
 /* Sets w[] to the words of the item with index `index` (i32). HEAD becomes the KV head. With a work
@@ -198,7 +219,7 @@ static void read_item(struct split_kv *d, struct tir_value index, struct tir_val
     w[SEQUENCE] = tir_div(b, index, kv_heads);
     w[HEAD] = tir_sub(b, index, tir_mul(b, w[SEQUENCE], kv_heads));
     if (beside)
-        w[HEAD] = tir_mul(b, w[HEAD], d->gqa);
+        w[HEAD] = split_kv_query_heads(d, w[HEAD]);
     w[PARTIAL] = tir_i32(b, -1);
     find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* also sets w[END_TOKEN], the next word */
     w[FIRST_KEY] = w[KEYS_AFTER] = tir_i32(b, 0);

@@ -48,7 +48,7 @@ struct slice {
 static bool has_few_rows(const struct split_kv *d)
 {
     /* Number of rows of Q of a sequence; 0: not known. */
-    const unsigned rows = (unsigned)(d->v->gqa * d->v->q_len);
+    const unsigned rows = split_kv_known_rows(d);
     return rows && rows < SLICES;
 }
 
@@ -58,7 +58,7 @@ static bool has_few_rows(const struct split_kv *d)
 static unsigned slice_width(const struct split_kv_part_sum *s)
 {
     const struct split_kv *const d = s->d;
-    const unsigned width = (unsigned)d->v->head_dim_v, rows = (unsigned)(d->v->gqa * d->v->q_len);
+    const unsigned width = (unsigned)d->v->head_dim_v, rows = split_kv_known_rows(d);
     const unsigned waves = s->way == SPLIT_KV_PARTS_AT_ONCE ? FEW * d->waves : SLICES;
     return rows && rows < waves && width > LEAST ? LEAST : width;
 }
@@ -121,8 +121,7 @@ static struct slice find_slice(struct split_kv_part_sum *s, struct tir_value num
     const int last = d->v->head_dim_v - (int)s->slice.cols;
     struct slice l = {.element =
                           tir_min(b, att_times(b, piece, (int)s->slice.cols), tir_i32(b, last))};
-    l.head =
-        tir_add(b, tir_sub(b, row, tir_mul(b, token, d->gqa)), tir_mul(b, d->item.kv_head, d->gqa));
+    l.head = tir_add(b, tir_sub(b, row, tir_mul(b, token, d->gqa)), split_kv_first_head(d));
     l.token = tir_add(b, d->item.first_token, token);
     const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
     const struct tir_value at = tir_add(b, tir_mul(b, token, heads), l.head);

@@ -69,7 +69,7 @@ static void choose_sum(struct split_kv *d, struct parts *p)
 {
     const unsigned width = tir_bits(split_kv_part_width(&d->value)), waves = tir_bits(d->waves);
     /* Number of rows of Q of a sequence; 0: not known. */
-    const unsigned rows_used = (unsigned)(d->v->gqa * d->v->q_len);
+    const unsigned rows_used = split_kv_known_rows(d);
     unsigned columns = 0;
     while (1u << columns < (rows_used ? rows_used : d->columns) && 1u << columns < d->columns)
         columns++;
@@ -263,15 +263,23 @@ static struct tir_type one_number(struct split_kv *d)
     return tir_tile(d->b.f, TIR_I32, 1, 1, &l);
 }
 
-/* Returns the address (i64) of the ticket of the item's sequence and KV head. */
+/* Returns the address (i64) of the ticket of the item's sequence and KV head. Each group of heads
+ * has counters of its own in the ticket's cache line. */
 static struct tir_value ticket_of(struct split_kv *d)
 {
+    enum {
+        COUNTERS_BITS = 3 /* log2 of the bytes of a group's counters */
+    };
     struct tir_builder *b = &d->b;
     const struct tir_value kv_heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
     const struct tir_value pair =
         tir_add(b, tir_mul(b, d->item.sequence, kv_heads), d->item.kv_head);
-    return tir_add(b, tir_arg(b, ARG_TICKETS, TIR_I64),
-                   tir_mul(b, att_wide(b, pair), tir_i64(b, ATT_TICKET_LINE)));
+    const struct tir_value line =
+        tir_add(b, tir_arg(b, ARG_TICKETS, TIR_I64),
+                tir_mul(b, att_wide(b, pair), tir_i64(b, ATT_TICKET_LINE)));
+    if (d->head_groups <= 1)
+        return line;
+    return tir_add(b, line, tir_shl(b, att_wide(b, d->head_group), tir_i64(b, COUNTERS_BITS)));
 }
 
 /* Counts this part in the ticket at address `ticket` (i64), and returns the number of parts (i32)
@@ -342,7 +350,7 @@ static void join(struct split_kv *d, struct parts *p)
 {
     struct tir_builder *b = &d->b;
     /* Number of rows of Q of a sequence; 0: not known. */
-    const unsigned rows = (unsigned)(d->v->gqa * d->v->q_len);
+    const unsigned rows = split_kv_known_rows(d);
     const bool once = rows && rows <= d->columns;
     const struct tir_value ticket = ticket_of(d);
     d->first_row = tir_i32(b, 0);

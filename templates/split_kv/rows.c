@@ -35,7 +35,7 @@ struct split_kv_rows split_kv_rows(struct split_kv *d, struct tir_value column)
     const struct tir_value token = tir_div(b, r.row, gqa);
     const struct tir_value head = tir_sub(b, r.row, tir_mul(b, token, gqa));
     r.token = tir_add(b, token, att_like(b, d->item.first_token, token));
-    r.head = tir_add(b, head, att_like(b, tir_mul(b, d->item.kv_head, d->gqa), head));
+    r.head = tir_add(b, head, att_like(b, split_kv_first_head(d), head));
     return r;
 }
 

@@ -118,7 +118,7 @@ void split_kv_share_narrow(struct split_kv *d)
     const struct tir_value count = tir_sub(b, d->part_ends[1], d->part_ends[0]);
     const struct split_kv_part_sum sum = split_kv_part_sum(d, d->part_ends[0], count);
     const struct tir_value most = tir_i32(b, (int)split_kv_few_parts_of_rows(d));
-    const int rows = d->v->gqa * d->v->q_len; /* number of rows of Q of a sequence; 0: not known */
+    const unsigned rows = split_kv_known_rows(d);
     if (rows && rows <= FEW_ROWS) {
         await_and_sum_up(d, sum, SPLIT_KV_PARTS_SIDE_BY_SIDE);
         return;

@@ -66,6 +66,10 @@ struct split_kv {
     /* Number of columns with rows of Q of their own; the other columns repeat these rows. 0: all
      * columns have rows of their own. */
     unsigned row_columns;
+    /* Number of groups, of equally many query heads each, into which the heads of a KV head are
+     * divided; 1: they are not divided. A workgroup has one group of its items' heads, and as many
+     * workgroups as groups share a work list. */
+    unsigned head_groups;
     bool own_columns; /* true: no two waves have the same column of O^T */
     /* True: O is set to zero while the first loads of K are in flight; false: LLVM may set it
      * before these loads. */
@@ -86,8 +90,10 @@ struct split_kv {
     struct att_attention attention; /* softmax and masks of the loop over keys */
     struct tir_value lds; /* i32: LDS address of the buffer of split_kv_merge_bytes() bytes */
 
-    /* i32: index of the wave in the workgroup; number of query heads of a KV head. */
+    /* i32: index of the wave in the workgroup; number of query heads of a KV head, or of one of its
+     * head_groups. */
     struct tir_value wave, gqa;
+    struct tir_value head_group; /* i32: index of the workgroup's group; none: no head_groups */
     /* i32: index of the workgroup's list of items; none: the workgroup's own number is the
      * index. */
     struct tir_value list;
@@ -129,6 +135,15 @@ void split_kv_find_items(struct split_kv *d, struct tir_value range[2]);
 /** Sets d->item to the item with index `index` (i32) of the work list. Without a list, computes the
  * item from that index. */
 void split_kv_find_item(struct split_kv *d, struct tir_value index);
+
+/** Returns `heads` (i32), an index or a number of KV heads, times the number of query heads of a KV
+ * head. */
+struct tir_value split_kv_query_heads(struct split_kv *d, struct tir_value heads);
+/** Returns the index (i32) of the first query head of the item's rows of Q. */
+struct tir_value split_kv_first_head(struct split_kv *d);
+/** Returns the most rows of Q of an item, one for each query and head; 0: the kernel serves any
+ * number of heads. */
+unsigned split_kv_known_rows(const struct split_kv *d);
 
 /* Functions of rows.c: rows of Q, rows of the cache, and the end of the loop over keys. */
 

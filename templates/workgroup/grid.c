@@ -33,6 +33,22 @@ struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
     return tir_add(b, first, tir_shr(b, place, bits));
 }
 
+struct tir_value att_shared_list(struct tir_builder *b, int n, struct tir_value lists,
+                                 struct tir_value *part)
+{
+    const struct tir_value own = tir_block_id(b, 0), by = tir_i32(b, n);
+    const struct tir_value even = tir_and(b, lists, tir_i32(b, -XCDS));
+    const struct tir_value rest = tir_sub(b, own, att_times(b, even, n));
+    const struct tir_value apart = tir_cmp_lt(b, rest, tir_i32(b, 0));
+    const struct tir_value number =
+        tir_select(b, apart, tir_shr(b, own, tir_i32(b, XCD_BITS)), rest);
+    const struct tir_value list = tir_div(b, number, by);
+    const struct tir_value first =
+        tir_add(b, att_times(b, list, XCDS), tir_and(b, own, tir_i32(b, XCDS - 1)));
+    *part = tir_sub(b, number, att_times(b, list, n));
+    return tir_select(b, apart, first, tir_add(b, even, list));
+}
+
 struct att_counted_wave att_begin_counted(struct tir_builder *b, int waves, int counted,
                                           const char *workgroups)
 {

@@ -21,6 +21,14 @@ enum { ATT_XCDS = 8 };
 struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
                               struct tir_value before, struct tir_value n);
 
+/** Returns the index (i32) of a workgroup's work list, if `n` workgroups share each list. Sets
+ * *part to the workgroup's index (i32) among these n. `lists` (i32) is the number of lists. The
+ * grid has n times as many workgroups. The indices of workgroups that share a list differ by
+ * ATT_XCDS, so that these are on one XCD. In the last, incomplete group of lists the indices differ
+ * by 1. */
+struct tir_value att_shared_list(struct tir_builder *b, int n, struct tir_value lists,
+                                 struct tir_value *part);
+
 /**
  * A workgroup and wave as the host counts them, `counted` waves to a workgroup, in a kernel whose
  * own workgroups have `waves` waves; both are powers of two. If `waves` and `counted` differ, the

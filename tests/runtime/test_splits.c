@@ -164,6 +164,22 @@ static void lists_that_workgroups_share_are_fewer(void **state)
     close_op(&b);
 }
 
+/* Steps of few keys have fewer lists, which are for the kernel whose workgroups divide the query
+ * heads. The second case has one key too many for it. */
+static void steps_of_few_keys_divide_the_heads(void **state)
+{
+    (void)state;
+    struct attn_decode_desc desc = describe(64, 1, 16);
+    desc.head_dim = 128;
+    struct bench_op b = open_op(&desc);
+    const int32_t most = (64 << 20) / (2 * 128 * 2);
+    assert_int_equal(choose(b.op, 1, most).lists, 304 / 4);
+    assert_int_equal(choose(b.op, 1, most + 1).lists, 304);
+    assert_int_equal(choose(b.op, 8, most / 8).lists, 304 / 4);
+    assert_int_equal(choose(b.op, 8, 0).lists, 304); /* the keys are not known */
+    close_op(&b);
+}
+
 /* With up to 64 rows, workgroups share the sums of partials, so that keys may have many parts. */
 static void few_rows_have_many_parts(void **state)
 {
@@ -395,6 +411,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(kernels_of_a_split_are_in_the_pack),
         cmocka_unit_test(without_tuning_it_is_a_list_for_each_unit),
         cmocka_unit_test(lists_that_workgroups_share_are_fewer),
+        cmocka_unit_test(steps_of_few_keys_divide_the_heads),
         cmocka_unit_test(few_rows_have_many_parts),
         cmocka_unit_test(lists_of_rows_have_short_units),
         cmocka_unit_test(a_planned_prefill_has_tiles),

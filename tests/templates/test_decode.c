@@ -641,9 +641,40 @@ static void waves_of_32_load_whole_rows(void **state)
     }
 }
 
+/* A second kernel divides the heads into groups of at most 16 rows, if the first kernel has one
+ * wave a SIMD. Each group of its largest launch has a compute unit. */
+static void many_heads_are_divided_into_groups(void **state)
+{
+    static const struct {
+        const char *target;
+        int gqa, q_len, groups; /* groups 0: there is no second kernel */
+    } cases[] = {
+        {"gfx950", 64, 1, 4}, {"gfx942", 64, 1, 4}, {"gfx950", 8, 8, 4},   {"gfx950", 40, 1, 4},
+        {"gfx950", 36, 1, 3}, {"gfx950", 37, 1, 0}, {"gfx950", 256, 1, 0}, {"gfx950", 32, 1, 0},
+        {"gfx950", 8, 1, 0},  {"gfx950", 0, 64, 0}, {"gfx1250", 64, 1, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct att_variant v = variant(cases[i].target, NULL, 0);
+        att_set(&v, ATT_GQA, cases[i].gqa);
+        att_set(&v, ATT_Q_LEN, cases[i].q_len);
+        const struct tir_machine *const m = &tgt_find(v.target)->machine;
+        struct att_second second;
+        const bool has = v.op->second(&v, m, 0, &second);
+        if (has != (cases[i].groups > 0) || v.op->second(&v, m, 1, &second))
+            fail_msg("case %zu: %d", i, has);
+        if (!has)
+            continue;
+        assert_int_equal(v.op->tiles[second.tile - 1].rows, 16);
+        assert_string_equal(second.calls.rows[0].arg, "workgroups");
+        assert_int_equal(second.calls.rows[0].max, (int)m->cus / cases[i].groups);
+    }
+}
+
 static const struct test_group groups[] = {
     {"kernels",
      {cmocka_unit_test(what_cannot_be_built_says_why),
+      cmocka_unit_test(many_heads_are_divided_into_groups),
       cmocka_unit_test(kernels_fit_their_registers),
       cmocka_unit_test(tiles_are_as_wide_as_the_rows),
       cmocka_unit_test(waves_of_32_load_whole_rows)}},
