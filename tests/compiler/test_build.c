@@ -2,14 +2,9 @@
  *
  * Tests the build driver with a trivial compile function: order, failures, cache and hooks.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -23,6 +18,7 @@
 #include "compiler/cache.h"
 #include "compiler/driver.h"
 #include "tests/compiler/toy.h"
+#include "tests/unit_test.h"
 
 /* Number of variants that were compiled, in memory that the test shares with the processes that
  * compile. */
@@ -151,7 +147,7 @@ static const char many[] = "targets: [gfx942, gfx950]\n"
                            "    head_dim: [16, 32, 48, 64, 80, 96, 112, 128]\n"
                            "    gqa: [1, 2, 4, 8, 16, 32, 64, 128]\n";
 
-static void kernels_come_in_the_order_of_variants(void **state)
+TEST(kernels_come_in_the_order_of_variants)
 {
     struct fixture *f = *state;
     for (unsigned jobs = 1; jobs <= 8; jobs *= 2) {
@@ -163,7 +159,7 @@ static void kernels_come_in_the_order_of_variants(void **state)
     }
 }
 
-static void the_second_build_compiles_nothing(void **state)
+TEST(the_second_build_compiles_nothing)
 {
     struct fixture *f = *state;
     assert_true(start_build(f, many, 128));
@@ -178,7 +174,7 @@ static void the_second_build_compiles_nothing(void **state)
     end_build(f);
 }
 
-static void another_compiler_compiles_again(void **state)
+TEST(another_compiler_compiles_again)
 {
     struct fixture *f = *state;
     assert_true(start_build(f, many, 128));
@@ -191,14 +187,13 @@ static void another_compiler_compiles_again(void **state)
     end_build(f);
 }
 
-static void the_identity_is_stable(void **state)
+TEST(the_identity_is_stable)
 {
-    (void)state;
     assert_true(attnc_compiler_identity() != 0);
     assert_true(attnc_compiler_identity() == attnc_compiler_identity());
 }
 
-static void only_whole_kernels_are_kept(void **state)
+TEST(only_whole_kernels_are_kept)
 {
     struct fixture *f = *state;
     static const char one[] = "targets: gfx942\nkernels: [{ op: toy, head_dim: 64 }]\n";
@@ -227,7 +222,7 @@ static int find_entry(const char *path, const struct stat *st, int kind, struct 
 
 /* Flips each byte of an entry of the cache, and truncates it at each length. The variant is
  * compiled each time, and the entry is written anew. */
-static void a_damaged_entry_is_rebuilt(void **state)
+TEST(a_damaged_entry_is_rebuilt)
 {
     struct fixture *f = *state;
     static const char one[] = "targets: gfx942\nkernels: [{ op: toy, head_dim: 64 }]\n";
@@ -255,7 +250,7 @@ static void a_damaged_entry_is_rebuilt(void **state)
     }
 }
 
-static void a_cache_that_cannot_be_written_costs_only_time(void **state)
+TEST(a_cache_that_cannot_be_written_costs_only_time)
 {
     struct fixture *f = *state;
     write_file(f, "not", "a file where a directory should be");
@@ -265,7 +260,7 @@ static void a_cache_that_cannot_be_written_costs_only_time(void **state)
     end_build(f);
 }
 
-static void failures_are_reported_and_the_others_built(void **state)
+TEST(failures_are_reported_and_the_others_built)
 {
     struct fixture *f = *state;
     static const char text[] = "targets: gfx942\n"
@@ -283,7 +278,7 @@ static void failures_are_reported_and_the_others_built(void **state)
     end_build(f);
 }
 
-static void a_compile_that_dies_is_named_and_the_others_built(void **state)
+TEST(a_compile_that_dies_is_named_and_the_others_built)
 {
     struct fixture *f = *state;
     static const char text[] = "targets: gfx942\n"
@@ -305,7 +300,7 @@ static void a_compile_that_dies_is_named_and_the_others_built(void **state)
     }
 }
 
-static void spills_are_said_with_numbers(void **state)
+TEST(spills_are_said_with_numbers)
 {
     struct fixture *f = *state;
     static const char text[] = "targets: gfx942\n"
@@ -325,7 +320,7 @@ static void spills_are_said_with_numbers(void **state)
     end_build(f);
 }
 
-static void hopeless_spills_are_errors(void **state)
+TEST(hopeless_spills_are_errors)
 {
     struct fixture *f = *state;
     assert_false(
@@ -342,7 +337,7 @@ static void hopeless_spills_are_errors(void **state)
     end_build(f);
 }
 
-static void logs_come_in_order(void **state)
+TEST(logs_come_in_order)
 {
     struct fixture *f = *state;
     char *log = NULL, *expected = NULL;
@@ -374,7 +369,7 @@ static const char hooked[] = "targets: [gfx942, gfx950]\n"
     "                  const ATTN_DEVICE void *arg)\n"                                      \
     "{\n    " body "\n}\n"
 
-static void a_hook_is_part_of_what_is_cached(void **state)
+TEST(a_hook_is_part_of_what_is_cached)
 {
     struct fixture *f = *state;
     write_file(f, "shift.h", "#define SHIFT 1\n");
@@ -390,7 +385,7 @@ static void a_hook_is_part_of_what_is_cached(void **state)
     end_build(f);
 }
 
-static void a_hook_that_does_not_compile_shows_what_clang_says(void **state)
+TEST(a_hook_that_does_not_compile_shows_what_clang_says)
 {
     struct fixture *f = *state;
     write_file(f, "shift.h", "");
@@ -404,7 +399,7 @@ static void a_hook_that_does_not_compile_shows_what_clang_says(void **state)
     end_build(f);
 }
 
-static void a_hook_with_another_signature_does_not_compile(void **state)
+TEST(a_hook_with_another_signature_does_not_compile)
 {
     struct fixture *f = *state;
     write_file(f, "hook.c",
@@ -415,7 +410,7 @@ static void a_hook_with_another_signature_does_not_compile(void **state)
     end_build(f);
 }
 
-static void a_hook_that_keeps_a_value_is_refused_with_its_line(void **state)
+TEST(a_hook_that_keeps_a_value_is_refused_with_its_line)
 {
     struct fixture *f = *state;
     write_file(f, "shift.h", "");
@@ -430,7 +425,7 @@ static void a_hook_that_keeps_a_value_is_refused_with_its_line(void **state)
     end_build(f);
 }
 
-static void the_example_hook_compiles_without_a_word(void **state)
+TEST(the_example_hook_compiles_without_a_word)
 {
     struct fixture *f = *state;
     char text[512];
@@ -443,32 +438,11 @@ static void the_example_hook_compiles_without_a_word(void **state)
     end_build(f);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
     compiled =
         mmap(NULL, sizeof(*compiled), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (compiled == MAP_FAILED)
         return 1;
-    const struct CMUnitTest tests[] = {
-        TEST(kernels_come_in_the_order_of_variants),
-        TEST(the_second_build_compiles_nothing),
-        TEST(another_compiler_compiles_again),
-        TEST(the_identity_is_stable),
-        TEST(only_whole_kernels_are_kept),
-        TEST(a_damaged_entry_is_rebuilt),
-        TEST(a_cache_that_cannot_be_written_costs_only_time),
-        TEST(failures_are_reported_and_the_others_built),
-        TEST(a_compile_that_dies_is_named_and_the_others_built),
-        TEST(spills_are_said_with_numbers),
-        TEST(hopeless_spills_are_errors),
-        TEST(logs_come_in_order),
-        TEST(a_hook_is_part_of_what_is_cached),
-        TEST(a_hook_that_does_not_compile_shows_what_clang_says),
-        TEST(a_hook_with_another_signature_does_not_compile),
-        TEST(a_hook_that_keeps_a_value_is_refused_with_its_line),
-        TEST(the_example_hook_compiles_without_a_word),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests_between(setup, teardown);
 }

@@ -3,20 +3,16 @@
  * Tests the cache of compiled kernels: what its keys distinguish, and which entries it removes
  * first. Also tests the alternative kernels of a key, which have disjoint calls.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "compiler/cache.h"
 #include "compiler/second.h"
+#include "tests/unit_test.h"
 
 extern const struct att_template att_template_head_product, att_template_prefill;
 
@@ -29,9 +25,8 @@ static struct att_variant product(void)
     return v;
 }
 
-static void all_that_decides_a_kernel_is_in_its_key(void **state)
+TEST(all_that_decides_a_kernel_is_in_its_key)
 {
-    (void)state;
     enum { KEYS = 8 };
     uint8_t text[] = "abcd", other[] = "abce";
     const struct tgt_blob none = {0}, hook = {text, 4}, changed = {other, 4};
@@ -77,9 +72,8 @@ static bool is_there(const char *dir, const char *name)
     return access(path, F_OK) == 0;
 }
 
-static void what_was_not_used_for_longest_goes_first(void **state)
+TEST(what_was_not_used_for_longest_goes_first)
 {
-    (void)state;
     char dir[] = "test_cache_XXXXXX", part[64];
     struct attnc_cache_size size;
     assert_non_null(mkdtemp(dir));
@@ -106,9 +100,8 @@ static void what_was_not_used_for_longest_goes_first(void **state)
 
 /* Second kernels of head_product: one streams w, the others are for few tokens, more tokens, and
  * few heads. */
-static void a_second_kernel_has_all_its_calls(void **state)
+TEST(a_second_kernel_has_all_its_calls)
 {
-    (void)state;
     static const unsigned boxes[] = {3, 1};
     struct attnc_diag d = {0};
     struct attnc_description desc = {.variants = malloc(sizeof(*desc.variants)), .count = 1};
@@ -125,12 +118,4 @@ static void a_second_kernel_has_all_its_calls(void **state)
     free(desc.seconds);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_that_decides_a_kernel_is_in_its_key),
-        cmocka_unit_test(what_was_not_used_for_longest_goes_first),
-        cmocka_unit_test(a_second_kernel_has_all_its_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -2,23 +2,17 @@
  *
  * Tests which kernels `attnc describe` writes for weights of fp8 and for rows of pooled keys.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/compiler/command.h"
+#include "tests/unit_test.h"
 
 /* The configuration lists modules whose weights keep their type. It names kv_b_proj or whole
  * attention. */
-static void describe_chooses_fp8_weights_by_names_of_modules(void **state)
+TEST(describe_chooses_fp8_weights_by_names_of_modules)
 {
-    (void)state;
     static const struct {
         const char *kept;
         bool fp8;
@@ -46,7 +40,7 @@ static void describe_chooses_fp8_weights_by_names_of_modules(void **state)
 
 /* The cache's rows of groups are e2m1, and its rows of the window have 528 bytes. The kernels write
  * both forms, and every list names rows of two tensors. */
-static void describe_names_rows_of_e2m1(void **state)
+TEST(describe_names_rows_of_e2m1)
 {
     static const char *const layouts[] = {"packed_fp4", "packed_mxfp4"};
     (void)state;
@@ -80,16 +74,10 @@ static void describe_names_rows_of_e2m1(void **state)
            "describe: the cache: kv_layout packed_fp4 is rows of 512 elements");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(int argc, char **argv)
 {
     if (argc != 2)
         return 2;
     command_path = realpath(argv[1], NULL); /* tests change the directory */
-    const struct CMUnitTest tests[] = {
-        TEST(describe_chooses_fp8_weights_by_names_of_modules),
-        TEST(describe_names_rows_of_e2m1),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests_between(setup, teardown);
 }

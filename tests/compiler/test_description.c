@@ -3,20 +3,16 @@
  * Tests descriptions that are too large, too deep or not text: a clear error or success, in bounded
  * memory. Ordinary descriptions are tested by golden/.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "compiler/description.h"
 #include "compiler/yaml.h"
 #include "tests/compiler/toy.h"
+#include "tests/unit_test.h"
 
 /* A text in memory that a test appends to by writing to `out`. */
 struct text {
@@ -86,9 +82,8 @@ static void expect_ten_thousand(struct text *t)
     free(t->bytes);
 }
 
-static void ten_thousand_kernels_one_by_one(void **state)
+TEST(ten_thousand_kernels_one_by_one)
 {
-    (void)state;
     struct text t;
     start_text(&t);
     fputs("targets: [gfx942]\nkernels:\n", t.out);
@@ -99,9 +94,8 @@ static void ten_thousand_kernels_one_by_one(void **state)
     expect_ten_thousand(&t);
 }
 
-static void ten_thousand_kernels_by_product(void **state)
+TEST(ten_thousand_kernels_by_product)
 {
-    (void)state;
     struct text t;
     start_text(&t);
     fputs("targets: [gfx942, gfx950]\nkernels:\n  - op: toy\n    lse: [true, false]\n"
@@ -115,9 +109,8 @@ static void ten_thousand_kernels_by_product(void **state)
 
 /* Equal variants become one. The same product is listed twice, and one of its variants a third
  * time. */
-static void equal_variants_merge_in_the_order_of_their_first(void **state)
+TEST(equal_variants_merge_in_the_order_of_their_first)
 {
-    (void)state;
     static const char bytes[] = "targets: [gfx950, gfx942, gfx950]\n"
                                 "kernels:\n"
                                 "  - { op: toy, head_dim: [64, 64, 128], mask: causal }\n"
@@ -137,9 +130,8 @@ static void equal_variants_merge_in_the_order_of_their_first(void **state)
     end_reading(&r);
 }
 
-static void a_product_past_the_limit_is_an_error(void **state)
+TEST(a_product_past_the_limit_is_an_error)
 {
-    (void)state;
     struct text t;
     start_text(&t);
     fputs("targets: [gfx942]\nkernels:\n  - op: toy\n    head_dim: &n [", t.out);
@@ -149,9 +141,8 @@ static void a_product_past_the_limit_is_an_error(void **state)
     expect_text_error(&t, "more than 65536 kernels");
 }
 
-static void an_alias_bomb_is_an_error(void **state)
+TEST(an_alias_bomb_is_an_error)
 {
-    (void)state;
     struct text t;
     start_text(&t);
     fputs("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n", t.out);
@@ -165,9 +156,8 @@ static void an_alias_bomb_is_an_error(void **state)
     expect_text_error(&t, "unknown key 'a0'");
 }
 
-static void a_merge_bomb_is_an_error(void **state)
+TEST(a_merge_bomb_is_an_error)
 {
-    (void)state;
     struct text t;
     start_text(&t);
     fputs("targets: [gfx942]\nkernels:\n  - &m0 { op: toy, head_dim: 64 }\n", t.out);
@@ -182,9 +172,8 @@ static void a_merge_bomb_is_an_error(void **state)
 
 /* Many kernels refer to one anchor, and each adds a product of its own. The number of all variants
  * has a limit. */
-static void repeated_products_are_bounded(void **state)
+TEST(repeated_products_are_bounded)
 {
-    (void)state;
     struct text t;
     start_text(&t);
     fputs("targets: [gfx942]\nkernels:\n  - &k\n    op: toy\n    head_dim: [", t.out);
@@ -199,9 +188,8 @@ static void repeated_products_are_bounded(void **state)
     expect_text_error(&t, "come to more than");
 }
 
-static void deep_nesting_is_an_error(void **state)
+TEST(deep_nesting_is_an_error)
 {
-    (void)state;
     for (int depth = 20; depth <= 200000; depth *= 100) {
         struct text t;
         start_text(&t);
@@ -220,9 +208,8 @@ static void deep_nesting_is_an_error(void **state)
     expect_text_error(&t, "");
 }
 
-static void a_large_file_is_an_error(void **state)
+TEST(a_large_file_is_an_error)
 {
-    (void)state;
     size_t size = 64 << 20;
     char *bytes = malloc(size);
     assert_non_null(bytes);
@@ -245,9 +232,8 @@ static void a_large_file_is_an_error(void **state)
     free(bytes);
 }
 
-static void a_large_file_on_disk_is_not_read_whole(void **state)
+TEST(a_large_file_on_disk_is_not_read_whole)
 {
-    (void)state;
     char path[] = "/tmp/attnc-test-XXXXXX";
     int fd = mkstemp(path);
     assert_true(fd >= 0);
@@ -264,9 +250,8 @@ static void a_large_file_on_disk_is_not_read_whole(void **state)
     unlink(path);
 }
 
-static void what_cannot_be_read_is_an_error(void **state)
+TEST(what_cannot_be_read_is_an_error)
 {
-    (void)state;
     static const char *const paths[] = {"/nonexistent/x.yaml", "/", "/proc/self/mem"};
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
         struct attnc_description desc;
@@ -279,9 +264,8 @@ static void what_cannot_be_read_is_an_error(void **state)
 }
 
 /* With more errors than are kept, the first hundred are printed and the others counted. */
-static void many_errors_are_counted(void **state)
+TEST(many_errors_are_counted)
 {
-    (void)state;
     struct text t;
     start_text(&t);
     fputs("targets: [gfx942]\nkernels:\n", t.out);
@@ -290,9 +274,8 @@ static void many_errors_are_counted(void **state)
     expect_text_error(&t, "test.yaml: 4900 more errors\n");
 }
 
-static void a_long_line_is_cut_around_the_caret(void **state)
+TEST(a_long_line_is_cut_around_the_caret)
 {
-    (void)state;
     struct text t;
     start_text(&t);
     fputs("targets: [gfx942]\nkernels: [", t.out);
@@ -323,9 +306,8 @@ static void a_long_line_is_cut_around_the_caret(void **state)
 
 /* Reads every prefix of a valid file, and the file with every byte replaced by special
  * characters. */
-static void damaged_files_never_crash(void **state)
+TEST(damaged_files_never_crash)
 {
-    (void)state;
     static const char good[] = "targets: [gfx942, &t gfx950]\n"
                                "defaults: { dtype: [bf16, 'fp16'], head_dim: 128 }\n"
                                "kernels:\n"
@@ -350,9 +332,8 @@ static void damaged_files_never_crash(void **state)
 }
 
 /* Checks the most memory that the tests before used, so it must run last. */
-static void memory_stays_bounded(void **state)
+TEST(memory_stays_bounded)
 {
-    (void)state;
     struct rusage usage;
     assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
     /* The limit is 64 MiB. With a sanitizer it is larger, for shadow memory and freed blocks. */
@@ -363,24 +344,4 @@ static void memory_stays_bounded(void **state)
     assert_true(usage.ru_maxrss < limit_kib);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ten_thousand_kernels_one_by_one),
-        cmocka_unit_test(ten_thousand_kernels_by_product),
-        cmocka_unit_test(equal_variants_merge_in_the_order_of_their_first),
-        cmocka_unit_test(a_product_past_the_limit_is_an_error),
-        cmocka_unit_test(an_alias_bomb_is_an_error),
-        cmocka_unit_test(a_merge_bomb_is_an_error),
-        cmocka_unit_test(repeated_products_are_bounded),
-        cmocka_unit_test(deep_nesting_is_an_error),
-        cmocka_unit_test(a_large_file_is_an_error),
-        cmocka_unit_test(a_large_file_on_disk_is_not_read_whole),
-        cmocka_unit_test(what_cannot_be_read_is_an_error),
-        cmocka_unit_test(many_errors_are_counted),
-        cmocka_unit_test(a_long_line_is_cut_around_the_caret),
-        cmocka_unit_test(damaged_files_never_crash),
-        cmocka_unit_test(memory_stays_bounded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -3,19 +3,14 @@
  * Tests tables of fitted knobs. Tables that are read and written stay the same, and errors name
  * their line. The tables that a build of attnc compiles in are the ones that it reads.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "compiler/fitted.h"
 #include "targets/tgt.h"
+#include "tests/unit_test.h"
 
 extern const struct att_template att_template_prefill;
 
@@ -47,7 +42,7 @@ static char *write_text(const struct attnc_fitted *f)
     return text;
 }
 
-static void what_is_written_is_read_again(void **state)
+TEST(what_is_written_is_read_again)
 {
     static const char text[] = HEAD ROW("tile_head_dim=64|88 mask=none",
                                         ", gain: 0.61, range: [-0.25, 0.9]") ROW("plain=1", "");
@@ -74,7 +69,7 @@ static void what_is_written_is_read_again(void **state)
     attnc_fitted_free(&again);
 }
 
-static void rows_come_and_go(void **state)
+TEST(rows_come_and_go)
 {
     struct attnc_fitted f;
     struct attnc_diag d;
@@ -93,7 +88,7 @@ static void rows_come_and_go(void **state)
     attnc_fitted_free(&f);
 }
 
-static void errors_have_their_place(void **state)
+TEST(errors_have_their_place)
 {
     static const struct {
         const char *text, *says;
@@ -126,7 +121,7 @@ static void errors_have_their_place(void **state)
     }
 }
 
-static void a_table_is_for_its_target(void **state)
+TEST(a_table_is_for_its_target)
 {
     struct attnc_fitted f;
     struct attnc_diag d;
@@ -141,9 +136,8 @@ static void a_table_is_for_its_target(void **state)
     attnc_fitted_free(&f);
 }
 
-static void targets_have_the_tables_of_the_tree(void **state)
+TEST(targets_have_the_tables_of_the_tree)
 {
-    (void)state;
     for (int t = 0; tgt_all[t]; t++) {
         struct attnc_fitted f;
         struct attnc_diag d;
@@ -168,13 +162,6 @@ static void targets_have_the_tables_of_the_tree(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read_again),
-        cmocka_unit_test(rows_come_and_go),
-        cmocka_unit_test(errors_have_their_place),
-        cmocka_unit_test(a_table_is_for_its_target),
-        cmocka_unit_test(targets_have_the_tables_of_the_tree),
-    };
     source_root = argc > 1 ? argv[1] : ".";
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

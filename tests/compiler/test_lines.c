@@ -4,18 +4,14 @@
  * as without; the code object contains the IR before lower_tiles; each matrix instruction comes
  * from a line with mma.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <elfutils/libdw.h>
 #include <gelf.h>
 
 #include "compiler/description.h"
 #include "compiler/pipeline.h"
+#include "tests/unit_test.h"
 
 static const char description[] = "targets: [gfx942, gfx950]\n"
                                   "kernels:\n"
@@ -143,9 +139,8 @@ static unsigned count_products(const struct object *o)
     return products;
 }
 
-static void lines_name_their_ops(void **state)
+TEST(lines_name_their_ops)
 {
-    (void)state;
     struct attnc_description d = {0};
     struct attnc_diag diag = {.file = "lines.yaml"};
     elf_version(EV_CURRENT);
@@ -167,8 +162,4 @@ static void lines_name_their_ops(void **state)
     attnc_description_free(&d);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(lines_name_their_ops)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

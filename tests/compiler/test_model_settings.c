@@ -4,18 +4,13 @@
  * renamed, dropped, or given another value or another kind of value. Then the comments of the
  * description change, a gap is named, or the file is refused. No change is silent.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "compiler/read_file.h"
 #include "compiler/yaml.h"
+#include "tests/unit_test.h"
 #include "tools/attnc/describe/config_unread.h"
 #include "tools/attnc/describe/describe_model.h"
 
@@ -326,9 +321,8 @@ static size_t check_model(const char *model, const char *config)
     return done;
 }
 
-static void no_change_of_a_setting_is_silent(void **state)
+TEST(no_change_of_a_setting_is_silent)
 {
-    (void)state;
     size_t done = 0;
     char name[80] = "";
     for (char *line = strtok(models, "\n"); line; line = strtok(NULL, "\n")) {
@@ -347,10 +341,7 @@ int main(int argc, char **argv)
     size_t size;
     if (argc != 2 || !attnc_read_file(argv[1], ATTNC_MAX_BYTES, &models, &size))
         return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_change_of_a_setting_is_silent),
-    };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = run_unit_tests();
     free(models);
     return failed;
 }

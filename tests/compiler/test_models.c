@@ -3,17 +3,12 @@
  * Tests attnc describe on the configs of published models (models.txt): the heads of every rank,
  * the kernels, and everything that is missing. Every resulting description must build.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/compiler/command.h"
+#include "tests/unit_test.h"
 
 enum { MAX_LINES = 40, LEAST_MODELS = 200 };
 
@@ -229,9 +224,8 @@ static void check_kernels(const struct model *m)
     end_run(&r);
 }
 
-static void every_model_is_described_whole_or_says_what_is_missing(void **state)
+TEST(every_model_is_described_whole_or_says_what_is_missing)
 {
-    (void)state;
     struct model m;
     size_t count = 0;
     for (char *at = table; next_model(&at, &m); count++) {
@@ -273,9 +267,8 @@ static bool has_whole_steps(const struct model *m)
  * Builds the kernels of all models, each once. Compiling takes seconds of every processor. One
  * target suffices to show that the compiler can make every shape that the reader accepts.
  */
-static void all_descriptions_build(void **state)
+TEST(all_descriptions_build)
 {
-    (void)state;
     struct model m;
     static char args[1 << 14] = "build";
     size_t length = strlen(args);
@@ -299,9 +292,8 @@ static void all_descriptions_build(void **state)
 
 /* An engine with one pool for all layers makes pages of attention as large as a linear layer's
  * state. */
-static void pages_of_hybrid_models_are_described(void **state)
+TEST(pages_of_hybrid_models_are_described)
 {
-    (void)state;
     static const char *const models[] = {
         "{\"model_type\":\"qwen3_next\",\"hidden_size\":2048,\"num_attention_heads\":16,"
         "\"num_key_value_heads\":2,\"num_hidden_layers\":4,\"head_dim\":256}",
@@ -339,9 +331,8 @@ static void check_drafts(const char *config, const char *options, int status, co
 }
 
 /* Up to 8 tokens of a sequence are verified in one launch of a gated delta layer. */
-static void drafts_of_hybrid_models_are_described(void **state)
+TEST(drafts_of_hybrid_models_are_described)
 {
-    (void)state;
     static const char heads[] = "\"hidden_size\":4096,\"num_attention_heads\":32,"
                                 "\"num_key_value_heads\":8,\"num_hidden_layers\":4,";
     static const char *const delta[] = {
@@ -368,9 +359,8 @@ static void drafts_of_hybrid_models_are_described(void **state)
 }
 
 /* Sizes of linear layers that are wrong are faults or gaps, named by their setting. */
-static void wrong_sizes_of_linear_layers_are_named(void **state)
+TEST(wrong_sizes_of_linear_layers_are_named)
 {
-    (void)state;
     static const struct {
         const char *type, *settings;
         int status;
@@ -420,15 +410,7 @@ int main(int argc, char **argv)
     cache = argc == 4 ? argv[3] : NULL;
     if (!command_path || !table || !table_copy)
         return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_model_is_described_whole_or_says_what_is_missing,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(pages_of_hybrid_models_are_described, setup, teardown),
-        cmocka_unit_test_setup_teardown(drafts_of_hybrid_models_are_described, setup, teardown),
-        cmocka_unit_test_setup_teardown(wrong_sizes_of_linear_layers_are_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(all_descriptions_build, setup, teardown),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_unit_tests_between(setup, teardown);
     free(command_path);
     free(table);
     free(table_copy);

@@ -4,18 +4,14 @@
  * headers and in object files. Linked with --wrap for malloc, calloc and realloc. tests/runtime
  * reads the packs.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <elf.h>
 
 #include "compiler/pack_writer.h"
+#include "tests/unit_test.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -93,9 +89,8 @@ static void refused(struct attnc_pack_kernel k, const char *sentence)
     attnc_pack_writer_destroy(w);
 }
 
-static void texts_are_refused(void **state)
+TEST(texts_are_refused)
 {
-    (void)state;
     struct attnc_pack_kernel k = good_kernel();
     k.name = "";
     refused(k, "a kernel's name is empty");
@@ -123,9 +118,8 @@ static void texts_are_refused(void **state)
     refused(k, sentence);
 }
 
-static void keys_and_arguments_are_refused(void **state)
+TEST(keys_and_arguments_are_refused)
 {
-    (void)state;
     struct attnc_pack_kernel k = good_kernel();
     k.key = (const struct attnc_pack_pair[]){{"b", "1"}, {"a", "1"}, {"b", "2"}};
     k.key_count = 3;
@@ -157,9 +151,8 @@ static void keys_and_arguments_are_refused(void **state)
     refused(k, "a kernel argument's name is empty");
 }
 
-static void grids_and_code_are_refused(void **state)
+TEST(grids_and_code_are_refused)
 {
-    (void)state;
     char sentence[128];
     struct attnc_pack_kernel k = good_kernel();
     k.grid[2] = (const struct attnc_pack_factor[]){{"tokens", 0}};
@@ -214,9 +207,8 @@ static void *write_pack(unsigned count, bool rising, size_t *size)
     return good ? bytes : NULL;
 }
 
-static void a_writer_without_memory_says_so(void **state)
+TEST(a_writer_without_memory_says_so)
 {
-    (void)state;
     enum { KERNELS = 70 };
     size_t size, again;
     void *const whole = write_pack(KERNELS, true, &size);
@@ -241,9 +233,8 @@ static void a_writer_without_memory_says_so(void **state)
     free(whole);
 }
 
-static void two_kernels_of_one_name_are_refused(void **state)
+TEST(two_kernels_of_one_name_are_refused)
 {
-    (void)state;
     struct attnc_pack_writer *const w = attnc_pack_writer_create();
     const struct attnc_pack_kernel k = good_kernel();
     assert_true(attnc_pack_writer_add(w, &k) && attnc_pack_writer_add(w, &k));
@@ -279,9 +270,8 @@ static void check_symbol(const void *object, const Elf64_Sym *symbol, const char
     assert_memory_equal(data + symbol->st_value, expected, size);
 }
 
-static void an_object_has_the_pack_and_its_size(void **state)
+TEST(an_object_has_the_pack_and_its_size)
 {
-    (void)state;
     void *object;
     size_t object_size;
     const size_t size = sizeof(content);
@@ -313,9 +303,8 @@ static void an_object_has_the_pack_and_its_size(void **state)
     free(object);
 }
 
-static void a_header_has_the_pack_and_its_size(void **state)
+TEST(a_header_has_the_pack_and_its_size)
 {
-    (void)state;
     void *bytes;
     size_t size;
     assert_true(attnc_pack_to_header(content, sizeof(content), "_p", &bytes, &size));
@@ -334,9 +323,8 @@ static void a_header_has_the_pack_and_its_size(void **state)
     free(bytes);
 }
 
-static void names_must_be_identifiers(void **state)
+TEST(names_must_be_identifiers)
 {
-    (void)state;
     static const char *const names[] = {"", "1a", "a-b", "a b", "a.", "-"};
     char name[131];
     memset(name, 'n', 130);
@@ -357,15 +345,5 @@ int main(void)
 {
     for (size_t i = 0; i < sizeof(content); i++)
         content[i] = (uint8_t)(i * 31 + i / 256);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_are_refused),
-        cmocka_unit_test(keys_and_arguments_are_refused),
-        cmocka_unit_test(grids_and_code_are_refused),
-        cmocka_unit_test(a_writer_without_memory_says_so),
-        cmocka_unit_test(two_kernels_of_one_name_are_refused),
-        cmocka_unit_test(an_object_has_the_pack_and_its_size),
-        cmocka_unit_test(a_header_has_the_pack_and_its_size),
-        cmocka_unit_test(names_must_be_identifiers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

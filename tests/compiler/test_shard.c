@@ -2,17 +2,12 @@
  *
  * Tests shards: for any number of shards, their results together equal the result of one run.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/compiler/command.h"
+#include "tests/unit_test.h"
 
 #define SWEEP "tune d.yaml --shapes shapes --tiles 3 --verify 1 --cache cache "
 
@@ -21,9 +16,8 @@ static const char description[] =
     "kernels:\n"
     "  - { op: decode, head_dim: 64, gqa: [1, 8], page_size: [16, 32] }\n";
 
-static void a_build_in_shares(void **state)
+TEST(a_build_in_shares)
 {
-    (void)state;
     char line[256];
     write_file("d.yaml", description);
     expect("build d.yaml -o whole.attnpack --cache cache -q", 0, "", "");
@@ -43,9 +37,8 @@ static void a_build_in_shares(void **state)
     assert_false(exists("z.attnpack"));
 }
 
-static void shares_of_a_verification_are_all_of_it(void **state)
+TEST(shares_of_a_verification_are_all_of_it)
 {
-    (void)state;
     write_file("d.yaml", description);
     expect("build d.yaml -o x.attnpack --cache cache -q --target gfx950", 0, "", "");
     int kernels = 0;
@@ -62,9 +55,8 @@ static void shares_of_a_verification_are_all_of_it(void **state)
     assert_int_equal(kernels, 4);
 }
 
-static void slips_are_named(void **state)
+TEST(slips_are_named)
 {
-    (void)state;
     write_file("d.yaml", description);
     expect("build d.yaml -o x --shard 3/2", 1, "", "build: --shard is I/N");
     expect("build d.yaml -o x --shard 0/2", 1, "", "build: --shard is I/N");
@@ -74,9 +66,8 @@ static void slips_are_named(void **state)
 }
 
 /* A run without a shard option takes its shard from the variables of Slurm or MPI. */
-static void ranks_take_their_share(void **state)
+TEST(ranks_take_their_share)
 {
-    (void)state;
     static const struct {
         const char *variables, *file;
     } cases[] = {
@@ -106,9 +97,8 @@ static void ranks_take_their_share(void **state)
     }
 }
 
-static void a_build_file_makes_the_same_pack(void **state)
+TEST(a_build_file_makes_the_same_pack)
 {
-    (void)state;
     write_file("d.yaml", description);
     expect("build d.yaml -o whole.attnpack --cache cache -q --target gfx950", 0, "", "");
     expect("build d.yaml -o n.ninja --emit=ninja --target gfx950", 0, "", "");
@@ -116,9 +106,8 @@ static void a_build_file_makes_the_same_pack(void **state)
     expect_same("whole.attnpack", "n.attnpack");
 }
 
-static void a_sweep_in_shares_is_the_same_sweep(void **state)
+TEST(a_sweep_in_shares_is_the_same_sweep)
 {
-    (void)state;
     char line[512];
     write_file("d.yaml", "targets: [gfx950]\n"
                          "kernels: [{ op: decode, head_dim: 64, gqa: [1, 8], page_size: 16 }]\n");
@@ -157,16 +146,8 @@ static void a_sweep_in_shares_is_the_same_sweep(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_build_in_shares, setup, teardown),
-        cmocka_unit_test_setup_teardown(shares_of_a_verification_are_all_of_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(slips_are_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(ranks_take_their_share, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_build_file_makes_the_same_pack, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_sweep_in_shares_is_the_same_sweep, setup, teardown),
-    };
     command_path = argc == 2 ? realpath(argv[1], NULL) : NULL; /* tests change the directory */
     if (!command_path)
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests_between(setup, teardown);
 }

@@ -2,16 +2,11 @@
  *
  * Tests attnc_compile_unspilled(): the rope kernel below spills a scalar with its first tile.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "compiler/driver.h"
+#include "tests/unit_test.h"
 
 extern const struct att_template att_template_rope_qk_norm_cache;
 
@@ -49,9 +44,8 @@ static unsigned spills(const struct attnc_kernel *k)
     return k->facts.vgpr_spills + k->facts.sgpr_spills + k->facts.scratch_bytes;
 }
 
-static void one_that_spills_takes_another_tile(void **state)
+TEST(one_that_spills_takes_another_tile)
 {
-    (void)state;
     const struct att_variant v = spilling();
     struct attnc_kernel first = compile(attnc_compile, &v, ATTNC_STAGE_LINKED);
     struct attnc_kernel other = compile(attnc_compile_unspilled, &v, ATTNC_STAGE_LINKED);
@@ -63,9 +57,8 @@ static void one_that_spills_takes_another_tile(void **state)
     attnc_kernel_free(&other);
 }
 
-static void a_tile_that_is_named_stays(void **state)
+TEST(a_tile_that_is_named_stays)
 {
-    (void)state;
     struct att_variant v = spilling();
     v.tile = 1;
     struct attnc_kernel k = compile(attnc_compile_unspilled, &v, ATTNC_STAGE_LINKED);
@@ -73,9 +66,8 @@ static void a_tile_that_is_named_stays(void **state)
     attnc_kernel_free(&k);
 }
 
-static void one_that_does_not_spill_keeps_its_tile(void **state)
+TEST(one_that_does_not_spill_keeps_its_tile)
 {
-    (void)state;
     const struct att_variant v = rope(128, 128);
     struct attnc_kernel first = compile(attnc_compile, &v, ATTNC_STAGE_LINKED);
     struct attnc_kernel same = compile(attnc_compile_unspilled, &v, ATTNC_STAGE_LINKED);
@@ -88,9 +80,8 @@ static void one_that_does_not_spill_keeps_its_tile(void **state)
 
 /* The best tile of this variant spills registers, so attnc builds it with a smaller tile, the spare
  * tile. Checks that --emit=asm prints the assembly of the same tile. */
-static void assembly_is_of_the_same_tile(void **state)
+TEST(assembly_is_of_the_same_tile)
 {
-    (void)state;
     const struct att_variant v = spilling();
     struct attnc_kernel linked = compile(attnc_compile_unspilled, &v, ATTNC_STAGE_LINKED);
     struct attnc_kernel text = compile(attnc_compile_unspilled, &v, ATTNC_STAGE_ASM);
@@ -99,13 +90,4 @@ static void assembly_is_of_the_same_tile(void **state)
     attnc_kernel_free(&text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_that_spills_takes_another_tile),
-        cmocka_unit_test(a_tile_that_is_named_stays),
-        cmocka_unit_test(one_that_does_not_spill_keeps_its_tile),
-        cmocka_unit_test(assembly_is_of_the_same_tile),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

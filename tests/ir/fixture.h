@@ -5,17 +5,13 @@
 #ifndef TESTS_IR_FIXTURE_H
 #define TESTS_IR_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "ir/builder.h"
 #include "ir/passes.h"
+#include "tests/unit_test.h"
 
 /** The machine "test": the CDNA matrix instructions that the tests use, without special ops. */
 extern const struct tir_machine test_machine;

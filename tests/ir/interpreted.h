@@ -6,15 +6,9 @@
 #ifndef TESTS_IR_INTERPRETED_H
 #define TESTS_IR_INTERPRETED_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "ir/interp.h"
 #include "templates/template.h"
+#include "tests/unit_test.h"
 
 /** Returns the template of an op. An unknown name fails the test. */
 const struct att_template *template_of(const char *op);

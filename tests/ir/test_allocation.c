@@ -25,9 +25,8 @@ static void leave(void)
     longjmp(escape, 1);
 }
 
-static void creation_without_memory_gives_no_function(void **state)
+TEST(creation_without_memory_gives_no_function)
 {
-    (void)state;
     struct tir_func *f = NULL;
     int failures = 0;
     for (; !f; failures++) {
@@ -39,9 +38,8 @@ static void creation_without_memory_gives_no_function(void **state)
     tir_func_destroy(f);
 }
 
-static void building_without_memory_calls_the_hook(void **state)
+TEST(building_without_memory_calls_the_hook)
 {
-    (void)state;
     struct tir_func *const f = tir_func_create("f", &test_machine, 4);
     tir_out_of_memory = leave;
     fails_at = 0;
@@ -60,9 +58,8 @@ static void building_without_memory_calls_the_hook(void **state)
     tir_func_destroy(f);
 }
 
-static void passes_without_scratch_memory_call_the_hook(void **state)
+TEST(passes_without_scratch_memory_call_the_hook)
 {
-    (void)state;
     struct tir_func *const f = parsed_body("  %0 = arg {index=1} : i32\n"
                                            "  %1 = add %0, %0 : i32\n  return\n");
     tir_out_of_memory = leave;
@@ -77,12 +74,4 @@ static void passes_without_scratch_memory_call_the_hook(void **state)
     tir_func_destroy(f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(creation_without_memory_gives_no_function),
-        cmocka_unit_test(building_without_memory_calls_the_hook),
-        cmocka_unit_test(passes_without_scratch_memory_call_the_hook),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -156,9 +156,8 @@ static void run_pass_dir(const char *name)
     free(dir_path);
 }
 
-static void every_pair_matches(void **state)
+TEST(every_pair_matches)
 {
-    (void)state;
     DIR *const dir = opendir(golden_dir);
     assert_non_null(dir);
     for (const struct dirent *e; (e = readdir(dir));)
@@ -172,6 +171,5 @@ int main(int argc, char **argv)
 {
     golden_dir = argc > 1 ? argv[1] : "tests/ir/golden";
     update = argc > 2 && !strcmp(argv[2], "--update");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_pair_matches)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

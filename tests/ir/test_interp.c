@@ -9,9 +9,8 @@
 #include "tests/ir/fixture.h"
 
 /* Every bit pattern of f16, bf16 and both fp8 rounds back to itself. */
-static void every_narrow_float_rounds_to_itself(void **state)
+TEST(every_narrow_float_rounds_to_itself)
 {
-    (void)state;
     static const struct {
         unsigned dtype, patterns;
         bool fnuz;
@@ -34,9 +33,8 @@ static void every_narrow_float_rounds_to_itself(void **state)
 
 /* Halfway between neighbours the even one is taken, and a little above or below it the nearer
    one. */
-static void rounding_is_to_nearest_even(void **state)
+TEST(rounding_is_to_nearest_even)
 {
-    (void)state;
     static const struct {
         unsigned dtype, top; /* top: bits of the largest finite number */
     } formats[] = {{TIR_F16, 0x7bff}, {TIR_BF16, 0x7f7f}, {TIR_FP8, 0x7e}};
@@ -54,9 +52,8 @@ static void rounding_is_to_nearest_even(void **state)
         }
 }
 
-static void special_numbers_are_those_of_the_formats(void **state)
+TEST(special_numbers_are_those_of_the_formats)
 {
-    (void)state;
     assert_int_equal(tir_from_float(TIR_F16, 65520, false), 0x7c00);
     assert_int_equal(tir_cut_float(TIR_F16, 1e6f), 0x7bff);
     assert_int_equal(tir_cut_float(TIR_F16, -INFINITY), 0xfc00);
@@ -76,9 +73,8 @@ static void special_numbers_are_those_of_the_formats(void **state)
     assert_true(tir_to_float(TIR_FP8, 1, false) == ldexpf(1, -9));
 }
 
-static void integers_wrap_and_refuse_what_has_no_value(void **state)
+TEST(integers_wrap_and_refuse_what_has_no_value)
 {
-    (void)state;
     int64_t d;
     assert_true(tir_eval_int(TIR_add, TIR_I32, (int64_t[]){INT32_MAX, 1, 0}, &d));
     assert_int_equal(d, INT32_MIN);
@@ -104,9 +100,8 @@ static int64_t unit_pair(float a, float b)
     return d;
 }
 
-static void pairs_of_f16_are_between_0_and_1(void **state)
+TEST(pairs_of_f16_are_between_0_and_1)
 {
-    (void)state;
     assert_int_equal(unit_pair(-1, 2), 0x3c000000);
     assert_int_equal(unit_pair(0.5f + 0x1p-12f, 0x1p-24f), 0x00013800); /* a tie; a denormal */
     assert_int_equal(unit_pair(NAN, -INFINITY), 0);
@@ -145,9 +140,8 @@ static const char *run_body(const char *body, int32_t words[256])
     return why;
 }
 
-static void lanes_move_as_the_manual_says(void **state)
+TEST(lanes_move_as_the_manual_says)
 {
-    (void)state;
     int32_t w[256] = {0};
     assert_string_equal(
         "",
@@ -167,9 +161,8 @@ static void lanes_move_as_the_manual_says(void **state)
     }
 }
 
-static void bytes_permute_as_v_perm_b32_does(void **state)
+TEST(bytes_permute_as_v_perm_b32_does)
 {
-    (void)state;
     int32_t w[256] = {0};
     /* selector 0x07020500: bytes 0 and 2 of b, 1 and 3 of a */
     assert_string_equal(
@@ -181,9 +174,8 @@ static void bytes_permute_as_v_perm_b32_does(void **state)
     assert_int_equal((uint32_t)w[7], 0x449922bb);
 }
 
-static void beyond_a_resource_reads_zero_and_drops_writes(void **state)
+TEST(beyond_a_resource_reads_zero_and_drops_writes)
 {
-    (void)state;
     int32_t w[256];
     for (int i = 0; i < 256; i++)
         w[i] = i + 1;
@@ -201,9 +193,8 @@ static void beyond_a_resource_reads_zero_and_drops_writes(void **state)
     }
 }
 
-static void transposing_read_takes_columns_of_4_by_16_blocks(void **state)
+TEST(transposing_read_takes_columns_of_4_by_16_blocks)
 {
-    (void)state;
     int32_t w[256] = {0};
     /* Each lane writes its number twice into its 8 bytes, as four 16-bit elements 0, 0, n, 0. */
     assert_string_equal(
@@ -225,9 +216,8 @@ static void transposing_read_takes_columns_of_4_by_16_blocks(void **state)
 
 /* Each lane writes 8 elements of 16 bits: 16 times its number, plus the element's. Element e of
  * lane t is then element t % 8 of lane e of the same 8 lanes (CDNA5 ISA, 11.2.4). */
-static void transposing_read_of_16_bytes_takes_columns_of_8_by_8_blocks(void **state)
+TEST(transposing_read_of_16_bytes_takes_columns_of_8_by_8_blocks)
 {
-    (void)state;
     int32_t w[256] = {0};
     assert_string_equal(
         "", run_body("  %4 = const_int {value=4} : vec<1, i32>\n  %5 = shl %1, %4 : vec<1, i32>\n"
@@ -253,9 +243,8 @@ static void transposing_read_of_16_bytes_takes_columns_of_8_by_8_blocks(void **s
 /* Each lane writes 8 bytes. Byte b of lane t gets the value 8 t + b. The read gives lane
  * t as byte e: byte t % 8 of lane 8 (e / 4) + 4 (t / 8) + e % 4 of the same 16 lanes (CDNA5 ISA,
  * 11.2.4). */
-static void transposing_read_of_8_bytes_has_runs_of_lanes(void **state)
+TEST(transposing_read_of_8_bytes_has_runs_of_lanes)
 {
-    (void)state;
     int32_t w[256] = {0};
     assert_string_equal(
         "", run_body("  %4 = const_int {value=3} : vec<1, i32>\n  %5 = shl %1, %4 : vec<1, i32>\n"
@@ -281,9 +270,8 @@ static void transposing_read_of_8_bytes_has_runs_of_lanes(void **state)
 
 /* Copies 3 rows of 8 bytes that lie 12 bytes apart, with 4 bytes of padding after each. The third
  * row is missing. */
-static void the_tensor_mover_pads_rows_and_clears_missing_ones(void **state)
+TEST(the_tensor_mover_pads_rows_and_clears_missing_ones)
 {
-    (void)state;
     int32_t w[256];
     for (int i = 0; i < 256; i++)
         w[i] = i + 1;
@@ -301,9 +289,8 @@ static void the_tensor_mover_pads_rows_and_clears_missing_ones(void **state)
         assert_int_equal(w[i], expected[i]);
 }
 
-static void waves_may_take_branches_apart(void **state)
+TEST(waves_may_take_branches_apart)
 {
-    (void)state;
     struct tir_func *const f = parsed(
         "func \"f\" machine=\"test\" waves=4 waves_per_simd=1 lds=0 level=vec\n"
         "arg \"p\" : i64 at 0\n{\n  %0 = arg {index=0} : i64\n  %1 = lane_id : vec<1, i32>\n"
@@ -326,9 +313,8 @@ static void waves_may_take_branches_apart(void **state)
     tir_func_destroy(f);
 }
 
-static void carried_values_may_trade_places(void **state)
+TEST(carried_values_may_trade_places)
 {
-    (void)state;
     int32_t w[256] = {0};
     assert_string_equal(
         "",
@@ -344,9 +330,8 @@ static void carried_values_may_trade_places(void **state)
 }
 
 /* The ops that align code have no effect in the interpreter. */
-static void the_place_of_code_means_nothing(void **state)
+TEST(the_place_of_code_means_nothing)
 {
-    (void)state;
     int32_t w[256] = {0};
     assert_string_equal("", run_body("  align_code {words=7, of=8}\n"
                                      "  %4 = const_int {value=5} : vec<1, i32>\n"
@@ -357,9 +342,8 @@ static void the_place_of_code_means_nothing(void **state)
 }
 
 /* An undefined value is NaN, and so is every result that depends on it. */
-static void undef_is_no_number(void **state)
+TEST(undef_is_no_number)
 {
-    (void)state;
     int32_t w[256] = {0};
     float found;
     assert_string_equal("", run_body("  %4 = undef : vec<1, f32>\n"
@@ -369,9 +353,8 @@ static void undef_is_no_number(void **state)
     assert_true(isnan(found));
 }
 
-static void failures_name_the_op(void **state)
+TEST(failures_name_the_op)
 {
-    (void)state;
     static const struct {
         const char *body, *why;
     } cases[] = {
@@ -389,26 +372,4 @@ static void failures_name_the_op(void **state)
         assert_string_equal(run_body(cases[i].body, w), cases[i].why);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_narrow_float_rounds_to_itself),
-        cmocka_unit_test(rounding_is_to_nearest_even),
-        cmocka_unit_test(special_numbers_are_those_of_the_formats),
-        cmocka_unit_test(integers_wrap_and_refuse_what_has_no_value),
-        cmocka_unit_test(pairs_of_f16_are_between_0_and_1),
-        cmocka_unit_test(lanes_move_as_the_manual_says),
-        cmocka_unit_test(bytes_permute_as_v_perm_b32_does),
-        cmocka_unit_test(beyond_a_resource_reads_zero_and_drops_writes),
-        cmocka_unit_test(transposing_read_takes_columns_of_4_by_16_blocks),
-        cmocka_unit_test(transposing_read_of_16_bytes_takes_columns_of_8_by_8_blocks),
-        cmocka_unit_test(transposing_read_of_8_bytes_has_runs_of_lanes),
-        cmocka_unit_test(the_tensor_mover_pads_rows_and_clears_missing_ones),
-        cmocka_unit_test(waves_may_take_branches_apart),
-        cmocka_unit_test(carried_values_may_trade_places),
-        cmocka_unit_test(the_place_of_code_means_nothing),
-        cmocka_unit_test(undef_is_no_number),
-        cmocka_unit_test(failures_name_the_op),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

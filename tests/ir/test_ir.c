@@ -3,19 +3,14 @@
  * Tests functions of the IR, changes to them, and the builder.
  */
 #include "ir/builder.h"
+#include "tests/unit_test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const struct tir_machine no_machine = {.name = "test"};
 
-static void op_pointers_stay_good_while_ops_are_added(void **state)
+TEST(op_pointers_stay_good_while_ops_are_added)
 {
-    (void)state;
     struct tir_func *const f = tir_func_create("f", &no_machine, 1);
     struct tir_builder b = tir_at_end(f, f->body);
     const struct tir_value first = tir_i32(&b, 42);
@@ -30,9 +25,8 @@ static void op_pointers_stay_good_while_ops_are_added(void **state)
     tir_func_destroy(f);
 }
 
-static void args_are_laid_out_naturally_aligned_and_found_by_name(void **state)
+TEST(args_are_laid_out_naturally_aligned_and_found_by_name)
 {
-    (void)state;
     struct tir_func *const f = tir_func_create("f", &no_machine, 1);
     struct tir_builder b = tir_at_end(f, f->body);
     tir_arg(&b, "n", TIR_I32);
@@ -46,9 +40,8 @@ static void args_are_laid_out_naturally_aligned_and_found_by_name(void **state)
     tir_func_destroy(f);
 }
 
-static void for_turns_carried_values_into_params_and_then_results(void **state)
+TEST(for_turns_carried_values_into_params_and_then_results)
 {
-    (void)state;
     struct tir_func *const f = tir_func_create("f", &no_machine, 1);
     struct tir_builder b = tir_at_end(f, f->body);
     struct tir_value sum = tir_i32(&b, 0);
@@ -64,9 +57,8 @@ static void for_turns_carried_values_into_params_and_then_results(void **state)
     tir_func_destroy(f);
 }
 
-static void if_without_results_may_leave_out_its_else(void **state)
+TEST(if_without_results_may_leave_out_its_else)
 {
-    (void)state;
     struct tir_func *const f = tir_func_create("f", &no_machine, 1);
     struct tir_builder b = tir_at_end(f, f->body);
     struct tir_if s = tir_begin_if(&b, tir_bool(&b, true), true, NULL, 0);
@@ -79,9 +71,8 @@ static void if_without_results_may_leave_out_its_else(void **state)
     tir_func_destroy(f);
 }
 
-static void insertion_keeps_the_order_of_the_cursor(void **state)
+TEST(insertion_keeps_the_order_of_the_cursor)
 {
-    (void)state;
     struct tir_func *const f = tir_func_create("f", &no_machine, 1);
     struct tir_builder b = tir_at_end(f, f->body);
     tir_i32(&b, 1);
@@ -97,23 +88,11 @@ static void insertion_keeps_the_order_of_the_cursor(void **state)
     tir_func_destroy(f);
 }
 
-static void packed_types_come_back(void **state)
+TEST(packed_types_come_back)
 {
-    (void)state;
     const struct tir_type t = {
         .kind = TIR_TILE, .dtype = TIR_BF16, .rows = 64, .cols = 32768, .layout = 77};
     assert_true(tir_type_equal(t, tir_unpack_type(tir_pack_type(t))));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(op_pointers_stay_good_while_ops_are_added),
-        cmocka_unit_test(args_are_laid_out_naturally_aligned_and_found_by_name),
-        cmocka_unit_test(for_turns_carried_values_into_params_and_then_results),
-        cmocka_unit_test(if_without_results_may_leave_out_its_else),
-        cmocka_unit_test(insertion_keeps_the_order_of_the_cursor),
-        cmocka_unit_test(packed_types_come_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

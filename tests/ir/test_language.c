@@ -32,9 +32,8 @@ static char *read_example(void)
     return text;
 }
 
-static void example_of_the_document_is_what_it_prints(void **state)
+TEST(example_of_the_document_is_what_it_prints)
 {
-    (void)state;
     char *const example = read_example();
     char error[256];
     struct tir_func *const f =
@@ -52,6 +51,5 @@ static void example_of_the_document_is_what_it_prints(void **state)
 int main(int argc, char **argv)
 {
     document = argc > 1 ? argv[1] : "ir/LANGUAGE.md";
-    const struct CMUnitTest tests[] = {cmocka_unit_test(example_of_the_document_is_what_it_prints)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

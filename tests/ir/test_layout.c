@@ -19,9 +19,8 @@ static uint32_t random_word(void)
     return random_state;
 }
 
-static void apply_gives_the_documented_row_and_column(void **state)
+TEST(apply_gives_the_documented_row_and_column)
 {
-    (void)state;
     for (unsigned reg = 0; reg < 16; reg++)
         for (unsigned lane = 0; lane < 64; lane++) {
             const uint32_t rc = tir_layout_apply(&ACC32, reg, lane, 0);
@@ -47,9 +46,8 @@ static void covers_once(const struct tir_layout *l, unsigned rows, unsigned cols
     free(seen);
 }
 
-static void operand_maps_of_every_matrix_instruction_are_bijections(void **state)
+TEST(operand_maps_of_every_matrix_instruction_are_bijections)
 {
-    (void)state;
     unsigned n = 0;
     for (int t = 0; tgt_all[t]; t++)
         for (unsigned i = 0; i < tgt_all[t]->machine.n_mma; i++, n++) {
@@ -63,9 +61,8 @@ static void operand_maps_of_every_matrix_instruction_are_bijections(void **state
 
 /* The accumulator of S^T = K Q^T is not the B operand of the next product in the instruction's own
  * order of k. It becomes that operand without any move between lanes if k is renamed. */
-static void accumulator_becomes_an_operand_by_renaming_the_contraction(void **state)
+TEST(accumulator_becomes_an_operand_by_renaming_the_contraction)
 {
-    (void)state;
     const struct tir_mma *const m = &test_machine.mma[0];
     const struct tir_layout acc = tir_mma_result(m, 64, 32, (struct tir_waves){0});
     const struct tir_contraction k = tir_contract_acc(&acc, 5);
@@ -90,9 +87,8 @@ static struct tir_matrix random_matrix(unsigned n)
     return m;
 }
 
-static void inverse_of_a_random_matrix_undoes_it(void **state)
+TEST(inverse_of_a_random_matrix_undoes_it)
 {
-    (void)state;
     unsigned invertible = 0;
     for (int i = 0; i < 2000; i++) {
         const unsigned n = 1 + random_word() % 16;
@@ -111,9 +107,8 @@ static void inverse_of_a_random_matrix_undoes_it(void **state)
     assert_in_range(invertible, 500, 800); /* about 29 % of large random matrices, more of small */
 }
 
-static void singular_matrices_have_no_inverse(void **state)
+TEST(singular_matrices_have_no_inverse)
 {
-    (void)state;
     struct tir_matrix m = random_matrix(8), inverse;
     m.column[5] = m.column[1] ^ m.column[3] ^ m.column[7];
     assert_false(tir_matrix_invert(&m, &inverse));
@@ -139,9 +134,8 @@ static uint32_t apply_packed(const struct tir_layout *l, uint32_t x)
                             x >> (l->reg_bits + 6));
 }
 
-static void conversion_map_finds_the_same_element(void **state)
+TEST(conversion_map_finds_the_same_element)
 {
-    (void)state;
     for (int i = 0; i < 300; i++) {
         const struct tir_layout from = random_layout(), to = random_layout();
         struct tir_conversion c;
@@ -152,9 +146,8 @@ static void conversion_map_finds_the_same_element(void **state)
     }
 }
 
-static void solve_agrees_with_conversion(void **state)
+TEST(solve_agrees_with_conversion)
 {
-    (void)state;
     for (int i = 0; i < 100; i++) {
         const struct tir_layout from = random_layout(), to = random_layout();
         struct tir_conversion c;
@@ -165,9 +158,8 @@ static void solve_agrees_with_conversion(void **state)
     }
 }
 
-static void conversion_kind_is_the_cheapest(void **state)
+TEST(conversion_kind_is_the_cheapest)
 {
-    (void)state;
     static const struct tir_layout base = {
         .reg_bits = 2,
         .lane_bits = 6,
@@ -206,9 +198,8 @@ static void conversion_kind_is_the_cheapest(void **state)
     assert_int_equal(c.kind, TIR_CONVERT_LDS);
 }
 
-static void repeated_elements_are_taken_from_the_own_lane(void **state)
+TEST(repeated_elements_are_taken_from_the_own_lane)
 {
-    (void)state;
     const struct tir_layout row = tir_layout_slice(&ACC32, 0); /* 1 x 32 in both halves */
     struct tir_layout split = row;
     split.reg_bits = 1;
@@ -220,25 +211,22 @@ static void repeated_elements_are_taken_from_the_own_lane(void **state)
     assert_int_equal(c.lanes, 0);
 }
 
-static void conversion_without_the_elements_is_refused(void **state)
+TEST(conversion_without_the_elements_is_refused)
 {
-    (void)state;
     const struct tir_layout row = tir_layout_slice(&ACC32, 0);
     struct tir_conversion c;
     assert_false(tir_layout_conversion(&row, &ACC32, &c));
 }
 
-static void covers_refuses_what_is_outside_or_missing(void **state)
+TEST(covers_refuses_what_is_outside_or_missing)
 {
-    (void)state;
     assert_true(tir_layout_covers(&ACC32, 32, 32));
     assert_false(tir_layout_covers(&ACC32, 16, 32));
     assert_false(tir_layout_covers(&ACC32, 32, 64));
 }
 
-static void fold_rows_keeps_the_row_bits_of_lanes(void **state)
+TEST(fold_rows_keeps_the_row_bits_of_lanes)
 {
-    (void)state;
     unsigned rows;
     const struct tir_layout f = tir_layout_fold_rows(&ACC32, &rows);
     assert_int_equal(rows, 2);
@@ -256,9 +244,8 @@ static void fold_rows_keeps_the_row_bits_of_lanes(void **state)
     assert_int_equal(rows, 0);
 }
 
-static void columns_that_are_split_are_joined_again(void **state)
+TEST(columns_that_are_split_are_joined_again)
 {
-    (void)state;
     const struct tir_layout split = tir_layout_split_cols(&ACC32, 2);
     const struct tir_layout joined = tir_layout_join_cols(&split, 2);
     covers_once(&split, 32, 4 * 32);
@@ -269,16 +256,14 @@ static void columns_that_are_split_are_joined_again(void **state)
                              tir_layout_apply(&ACC32, reg, lane, 0));
 }
 
-static void contiguous_counts_the_low_register_bits_of_an_axis(void **state)
+TEST(contiguous_counts_the_low_register_bits_of_an_axis)
 {
-    (void)state;
     assert_int_equal(tir_layout_contiguous(&ACC32, 0), 2);
     assert_int_equal(tir_layout_contiguous(&ACC32, 1), 0);
 }
 
-static void blocks_are_joined_and_split_element_by_element(void **state)
+TEST(blocks_are_joined_and_split_element_by_element)
 {
-    (void)state;
     const struct tir_layout split = tir_layout_split_blocks(&ACC32, 32, 8);
     const struct tir_layout joined = tir_layout_join_blocks(&split, 32, 8);
     assert_true(tir_layout_equal(&joined, &ACC32));
@@ -291,9 +276,8 @@ static void blocks_are_joined_and_split_element_by_element(void **state)
         }
 }
 
-static void dealt_registers_are_those_of_a_wave(void **state)
+TEST(dealt_registers_are_those_of_a_wave)
 {
-    (void)state;
     const struct tir_layout dealt = tir_layout_deal_regs(&ACC32, 3, 2);
     assert_int_equal(dealt.reg_bits, 2);
     assert_int_equal(dealt.wave_bits, 2);
@@ -320,9 +304,8 @@ static void expect_regs(const struct tir_layout *l, unsigned n, const uint32_t *
         assert_int_equal(l->basis[n + (unsigned)i], from->basis[from->reg_bits + i]);
 }
 
-static void registers_are_put_in_order_stacked_and_halved(void **state)
+TEST(registers_are_put_in_order_stacked_and_halved)
 {
-    (void)state;
     const struct tir_layout l = {.reg_bits = 4,
                                  .lane_bits = 3,
                                  .wave_bits = 1,
@@ -357,26 +340,4 @@ static void registers_are_put_in_order_stacked_and_halved(void **state)
         assert_int_equal(permuted.basis[i], images[i]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(apply_gives_the_documented_row_and_column),
-        cmocka_unit_test(operand_maps_of_every_matrix_instruction_are_bijections),
-        cmocka_unit_test(accumulator_becomes_an_operand_by_renaming_the_contraction),
-        cmocka_unit_test(inverse_of_a_random_matrix_undoes_it),
-        cmocka_unit_test(singular_matrices_have_no_inverse),
-        cmocka_unit_test(conversion_map_finds_the_same_element),
-        cmocka_unit_test(solve_agrees_with_conversion),
-        cmocka_unit_test(conversion_kind_is_the_cheapest),
-        cmocka_unit_test(repeated_elements_are_taken_from_the_own_lane),
-        cmocka_unit_test(conversion_without_the_elements_is_refused),
-        cmocka_unit_test(covers_refuses_what_is_outside_or_missing),
-        cmocka_unit_test(fold_rows_keeps_the_row_bits_of_lanes),
-        cmocka_unit_test(blocks_are_joined_and_split_element_by_element),
-        cmocka_unit_test(dealt_registers_are_those_of_a_wave),
-        cmocka_unit_test(registers_are_put_in_order_stacked_and_halved),
-        cmocka_unit_test(columns_that_are_split_are_joined_again),
-        cmocka_unit_test(contiguous_counts_the_low_register_bits_of_an_axis),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -148,25 +148,16 @@ static void run_problem(const struct tgt *t, int head_dim, int head_dim_v, enum 
     free_tensors(&p);
 }
 
-static void passes_keep_what_prefill_computes_on_gfx942(void **state)
+TEST(passes_keep_what_prefill_computes_on_gfx942)
 {
-    (void)state;
     run_problem(tgt_find("gfx942"), 128, 128, ATT_DTYPE_BF16, ATT_MASK_CAUSAL);
     run_problem(tgt_find("gfx942"), 64, 64, ATT_DTYPE_FP16, ATT_MASK_NONE);
 }
 
-static void passes_keep_what_prefill_computes_on_gfx950(void **state)
+TEST(passes_keep_what_prefill_computes_on_gfx950)
 {
-    (void)state;
     run_problem(tgt_find("gfx950"), 128, 128, ATT_DTYPE_BF16, ATT_MASK_CAUSAL);
     run_problem(tgt_find("gfx950"), 192, 128, ATT_DTYPE_FP16, ATT_MASK_CAUSAL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(passes_keep_what_prefill_computes_on_gfx942),
-        cmocka_unit_test(passes_keep_what_prefill_computes_on_gfx950),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

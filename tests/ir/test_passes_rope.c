@@ -192,17 +192,12 @@ static void run_problem(const struct tgt *t, enum att_rope rope, enum att_kv_lay
     free(p);
 }
 
-static void every_pass_keeps_the_result(void **state)
+TEST(every_pass_keeps_the_result)
 {
-    (void)state;
     for (int t = 0; tgt_all[t]; t++)
         for (int rope = ATT_ROPE_NEOX; rope <= ATT_ROPE_GPTJ; rope++)
             for (int layout = ATT_KV_LAYOUT_NHD; layout <= ATT_KV_LAYOUT_SHUFFLE; layout++)
                 run_problem(tgt_all[t], (enum att_rope)rope, (enum att_kv_layout)layout);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_pass_keeps_the_result)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

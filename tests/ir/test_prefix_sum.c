@@ -89,9 +89,8 @@ static void check(struct tir_func *f, const char *as)
         }
 }
 
-static void every_layout_gives_the_sums_of_one_tree(void **state)
+TEST(every_layout_gives_the_sums_of_one_tree)
 {
-    (void)state;
     for (unsigned i = 0; i < ORDERS; i++) {
         const struct tir_layout l = layout_of_order(i);
         struct tir_func *const f = program(&l, 1);
@@ -103,9 +102,8 @@ static void every_layout_gives_the_sums_of_one_tree(void **state)
 }
 
 /* Lanes with copies of elements do not change the sum. */
-static void repeated_elements_have_one_sum(void **state)
+TEST(repeated_elements_have_one_sum)
 {
-    (void)state;
     struct tir_spread s = tir_spread(&test_machine, 1);
     tir_spread_rows(&s, TIR_REGS, ROW_BITS);
     tir_spread_repeat(&s, TIR_LANES, 1);
@@ -118,9 +116,8 @@ static void repeated_elements_have_one_sum(void **state)
     tir_func_destroy(f);
 }
 
-static void rows_of_several_waves_are_refused(void **state)
+TEST(rows_of_several_waves_are_refused)
 {
-    (void)state;
     struct tir_spread s = tir_spread(&test_machine, 2);
     tir_spread_rows(&s, TIR_REGS, ROW_BITS);
     tir_spread_cols(&s, TIR_WAVES, 1);
@@ -133,9 +130,8 @@ static void rows_of_several_waves_are_refused(void **state)
     tir_func_destroy(f);
 }
 
-static void columns_that_registers_mix_with_rows_are_refused(void **state)
+TEST(columns_that_registers_mix_with_rows_are_refused)
 {
-    (void)state;
     struct tir_layout l = layout_of_order(1);
     for (int i = 0; i < BITS; i++)
         if (l.basis[i] == TIR_RC(0, 1))
@@ -147,13 +143,4 @@ static void columns_that_registers_mix_with_rows_are_refused(void **state)
     tir_func_destroy(f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layout_gives_the_sums_of_one_tree),
-        cmocka_unit_test(repeated_elements_have_one_sum),
-        cmocka_unit_test(rows_of_several_waves_are_refused),
-        cmocka_unit_test(columns_that_registers_mix_with_rows_are_refused),
-    };
-    return cmocka_run_group_tests(tests, fill, NULL);
-}
+int main(void) { return run_unit_tests_after(fill); }

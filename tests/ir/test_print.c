@@ -4,9 +4,8 @@
  */
 #include "tests/ir/fixture.h"
 
-static void print_numbers_by_appearance_and_shows_layouts_once(void **state)
+TEST(print_numbers_by_appearance_and_shows_layouts_once)
 {
-    (void)state;
     struct tir_func *const f = tir_func_create("f", &test_machine, 1);
     struct tir_builder b = tir_at_end(f, f->body);
     struct tir_layout unused = test_machine.mma[0].d;
@@ -53,9 +52,8 @@ static void print_numbers_by_appearance_and_shows_layouts_once(void **state)
     tir_func_destroy(f);
 }
 
-static void parse_of_every_construct_prints_alike(void **state)
+TEST(parse_of_every_construct_prints_alike)
 {
-    (void)state;
     static const char whole[] =
         "func \"a\\x22b\\x0a\" machine=\"test\" waves=2 waves_per_simd=1 lds=4096 level=tile\n"
         "arg \"q\" : i64 at 0\n"
@@ -99,9 +97,8 @@ static void parse_of_every_construct_prints_alike(void **state)
     tir_func_destroy(f);
 }
 
-static void parse_takes_comments_and_any_numbering(void **state)
+TEST(parse_takes_comments_and_any_numbering)
 {
-    (void)state;
     struct tir_func *const f = parsed(
         "// a comment\nfunc \"f\" machine=\"test\" waves=1 waves_per_simd=1 lds=0 level=vec\n"
         "{ // another\n  %900.x = const_int {value=3} : i32\n"
@@ -118,9 +115,8 @@ static void parse_takes_comments_and_any_numbering(void **state)
     tir_func_destroy(f);
 }
 
-static void parse_points_at_what_is_wrong(void **state)
+TEST(parse_points_at_what_is_wrong)
 {
-    (void)state;
 #define HEAD "func \"f\" machine=\"test\" waves=1 waves_per_simd=1 lds=0 level=tile\n"
     static const struct {
         const char *text, *error;
@@ -193,9 +189,8 @@ static void refuse_long(const char *before, const char *one, unsigned n, const c
     free(text);
 }
 
-static void parse_refuses_long_lists(void **state)
+TEST(parse_refuses_long_lists)
 {
-    (void)state;
     refuse_long(HEAD "{ %0 = const_int {value=1} : i32 %1 = concat ", "%0", 4097, " : i32 }",
                 "more than 4096 operands");
     refuse_long(HEAD "{ ", "%1", 4097, " = undef : i32 }", "more than 4096 results");
@@ -204,9 +199,8 @@ static void parse_refuses_long_lists(void **state)
     refuse_long(HEAD "arg \"", "name", 100, "\" : i32 at 0", "string of more than 255 characters");
 }
 
-static void parse_refuses_endless_nesting(void **state)
+TEST(parse_refuses_endless_nesting)
 {
-    (void)state;
     enum { DEPTH = 100000 };
     static const char head[] = HEAD "{ %0 = const_int {value=1} : i1\n";
     static const char nest[] = "if %0 {\n";
@@ -221,15 +215,4 @@ static void parse_refuses_endless_nesting(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(print_numbers_by_appearance_and_shows_layouts_once),
-        cmocka_unit_test(parse_of_every_construct_prints_alike),
-        cmocka_unit_test(parse_takes_comments_and_any_numbering),
-        cmocka_unit_test(parse_points_at_what_is_wrong),
-        cmocka_unit_test(parse_refuses_long_lists),
-        cmocka_unit_test(parse_refuses_endless_nesting),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

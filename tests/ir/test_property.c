@@ -49,9 +49,8 @@ static void must_verify(const struct tir_func *f, const char *after)
         fail_msg("not sound after %s", after);
 }
 
-static void every_program_reads_back_as_it_prints(void **state)
+TEST(every_program_reads_back_as_it_prints)
 {
-    (void)state;
     for (int i = 0; i < PROGRAMS; i++) {
         struct tir_func *const f = random_program();
         must_verify(f, "building");
@@ -67,9 +66,8 @@ static void every_program_reads_back_as_it_prints(void **state)
     }
 }
 
-static void reading_back_keeps_what_a_program_computes(void **state)
+TEST(reading_back_keeps_what_a_program_computes)
 {
-    (void)state;
     static int32_t first[2 * PROGRAM_OUTPUTS], second[2 * PROGRAM_OUTPUTS];
     for (int i = 0; i < PROGRAMS / 8; i++) {
         struct tir_func *const f = random_program();
@@ -84,9 +82,8 @@ static void reading_back_keeps_what_a_program_computes(void **state)
     }
 }
 
-static void passes_keep_what_a_program_computes(void **state)
+TEST(passes_keep_what_a_program_computes)
 {
-    (void)state;
     static const struct {
         const char *name;
         bool (*run)(struct tir_func *, const struct tir_schedule *);
@@ -116,12 +113,4 @@ static void passes_keep_what_a_program_computes(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_program_reads_back_as_it_prints),
-        cmocka_unit_test(reading_back_keeps_what_a_program_computes),
-        cmocka_unit_test(passes_keep_what_a_program_computes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -139,9 +139,8 @@ static void check_round(const struct tir_machine *m, const struct shape *s, unsi
 
 static const unsigned dtypes[] = {TIR_I1, TIR_I8, TIR_BF16, TIR_F32, TIR_I64};
 
-static void every_element_arrives(void **state)
+TEST(every_element_arrives)
 {
-    (void)state;
     plain = test_machine;
     plain.has_lane_swap = false;
     for (unsigned i = 0; i < ROUNDS; i++) {
@@ -154,9 +153,8 @@ static void every_element_arrives(void **state)
 }
 
 /* Changes within a wave: the test also checks the kind of the moves. */
-static void every_element_arrives_within_a_wave(void **state)
+TEST(every_element_arrives_within_a_wave)
 {
-    (void)state;
     for (unsigned i = 0; i < ROUNDS; i++) {
         struct shape s = {.reg_bits = random_below(5)};
         const unsigned n = s.reg_bits + 6;
@@ -166,9 +164,8 @@ static void every_element_arrives_within_a_wave(void **state)
     }
 }
 
-static void elements_that_lanes_repeat_arrive(void **state)
+TEST(elements_that_lanes_repeat_arrive)
 {
-    (void)state;
     for (unsigned i = 0; i < ROUNDS; i++) {
         struct shape s = {.wave_bits = random_below(2), .reg_bits = random_below(4)};
         const unsigned n = s.reg_bits + 6 + s.wave_bits, spare = 1 + random_below(n < 4 ? n : 4);
@@ -188,9 +185,8 @@ static unsigned count(const struct tir_func *f, enum tir_opcode o)
 
 /* If a register bit and lane bit 4 or 5 are exchanged, one v_permlane*_swap serves two
    registers. */
-static void halves_are_swapped_by_one_instruction(void **state)
+TEST(halves_are_swapped_by_one_instruction)
 {
-    (void)state;
     for (unsigned bit = 4; bit < 6; bit++) {
         const struct shape s = {.reg_bits = 2, .row_bits = 2, .col_bits = 6};
         struct program p = begin(&test_machine, &s);
@@ -211,9 +207,8 @@ static void halves_are_swapped_by_one_instruction(void **state)
 }
 
 /* Rows and columns are reduced over several waves; each wave has a part of them. */
-static void waves_reduce_together(void **state)
+TEST(waves_reduce_together)
 {
-    (void)state;
     static float tiles[MAX_BYTES / 4];
     for (unsigned i = 0; i < ROUNDS; i++) {
         struct shape s = {.wave_bits = 1 + random_below(2), .reg_bits = random_below(4)};
@@ -240,9 +235,8 @@ static void waves_reduce_together(void **state)
 }
 
 /* A pipelined loop has barriers only at its own places. */
-static void pipelined_ops_do_not_cross_waves(void **state)
+TEST(pipelined_ops_do_not_cross_waves)
 {
-    (void)state;
     const struct shape s = {.reg_bits = 0, .wave_bits = 1, .row_bits = 1, .col_bits = 6};
     struct program p = begin(&test_machine, &s);
     struct tir_spread own = tir_spread(&test_machine, 2);
@@ -259,15 +253,4 @@ static void pipelined_ops_do_not_cross_waves(void **state)
     tir_func_destroy(p.f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_element_arrives),
-        cmocka_unit_test(every_element_arrives_within_a_wave),
-        cmocka_unit_test(elements_that_lanes_repeat_arrive),
-        cmocka_unit_test(halves_are_swapped_by_one_instruction),
-        cmocka_unit_test(waves_reduce_together),
-        cmocka_unit_test(pipelined_ops_do_not_cross_waves),
-    };
-    return cmocka_run_group_tests(tests, fill, NULL);
-}
+int main(void) { return run_unit_tests_after(fill); }

@@ -8,9 +8,8 @@
 #include "ir/spread.h"
 #include "tests/ir/tile_program.h"
 
-static void lds_holds_elements_of_every_size(void **state)
+TEST(lds_holds_elements_of_every_size)
 {
-    (void)state;
     for (unsigned d = 0; d < TILE_DTYPES; d++)
         for (unsigned order = 0; order < 24; order++) {
             struct tile_program p = tile_program();
@@ -30,9 +29,8 @@ static void lds_holds_elements_of_every_size(void **state)
 
 /* Loads a quarter of the columns at a time, from panels whose rows flip columns that lanes have,
  * with odd rows after all even ones. */
-static void lds_loads_begin_with_any_column(void **state)
+TEST(lds_loads_begin_with_any_column)
 {
-    (void)state;
     enum { QUARTERS = 4, WIDTH = COLS / QUARTERS, PANEL = COLS / 2 };
     struct tir_layout map = tir_row_pairs(ROWS, COLS, PANEL);
     tir_map_flip(&map, tir_bits(PANEL), TIR_RC(0, PANEL / 4));
@@ -61,9 +59,8 @@ static void lds_loads_begin_with_any_column(void **state)
 }
 
 /* Gaps are as large as the spans of elements between them, so an access must not include a gap. */
-static void lds_elements_may_have_gaps(void **state)
+TEST(lds_elements_may_have_gaps)
 {
-    (void)state;
     for (unsigned d = 0; d < TILE_DTYPES; d++)
         for (unsigned order = 0; order < 24; order++)
             for (uint8_t shift = 0; shift < 4; shift++) {
@@ -97,9 +94,8 @@ static void lds_elements_may_have_gaps(void **state)
 
 /* A load of the first THERE columns reads the padding, here 1, in place of the others. Padding
  * follows spans of half a row to four rows. */
-static void columns_that_are_not_there_are_the_padding(void **state)
+TEST(columns_that_are_not_there_are_the_padding)
 {
-    (void)state;
     enum { BF16_ONE = 0x3f80, WORD = 0x3f803f80, PAD = 8, THERE = 40 };
     for (unsigned order = 0; order < 24; order++)
         for (uint8_t shift = 5; shift < 9; shift++) {
@@ -142,9 +138,8 @@ static struct tir_value address_of(struct tir_builder *b, struct tir_value lds,
     return tir_add(b, tir_shl(b, index, tir_int_like(b, index, 2)), tir_splat(b, lds, t));
 }
 
-static void lds_elements_have_addresses_of_their_own(void **state)
+TEST(lds_elements_have_addresses_of_their_own)
 {
-    (void)state;
     struct tile_program p = tile_program();
     struct tir_builder *b = &p.b;
     const struct tir_layout l = tir_spread_column(&test_machine, 1, COLUMN);
@@ -174,14 +169,4 @@ static void lds_elements_have_addresses_of_their_own(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lds_holds_elements_of_every_size),
-        cmocka_unit_test(lds_loads_begin_with_any_column),
-        cmocka_unit_test(lds_elements_may_have_gaps),
-        cmocka_unit_test(columns_that_are_not_there_are_the_padding),
-        cmocka_unit_test(lds_elements_have_addresses_of_their_own),
-    };
-    return cmocka_run_group_tests(tests, tile_fill, NULL);
-}
+int main(void) { return run_unit_tests_after(tile_fill); }

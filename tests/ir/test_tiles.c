@@ -19,9 +19,8 @@ static const struct tir_layout narrow = {
               TIR_RC(0, 32)},
 };
 
-static void registers_are_reordered_element_by_element(void **state)
+TEST(registers_are_reordered_element_by_element)
 {
-    (void)state;
     for (unsigned d = 0; d < TILE_DTYPES; d++)
         for (unsigned order = 0; order < 24; order++) {
             struct tile_program p = tile_program();
@@ -39,9 +38,8 @@ static void registers_are_reordered_element_by_element(void **state)
         }
 }
 
-static void conversions_keep_every_element_in_its_place(void **state)
+TEST(conversions_keep_every_element_in_its_place)
 {
-    (void)state;
     static const unsigned from[] = {TIR_I8, TIR_FP8, TIR_BF16, TIR_F32};
     for (unsigned i = 0; i < 4; i++)
         for (unsigned k = 0; k < 2; k++) {
@@ -75,9 +73,8 @@ static struct tir_value reversed_rows(struct tile_program *p, struct tir_type t,
     return wide;
 }
 
-static void rows_anywhere_are_read_and_written(void **state)
+TEST(rows_anywhere_are_read_and_written)
 {
-    (void)state;
     for (unsigned d = 0; d < TILE_DTYPES; d++)
         for (unsigned order = 0; order < 24; order++) {
             struct tir_type t;
@@ -102,9 +99,8 @@ static bool count_scalar_load(void *program, struct tir_block *b, struct tir_ref
 
 /* An index that all lanes of a wave share needs no vector load, which would wait inside the
    loop. */
-static void constants_that_lanes_share_are_scalars(void **state)
+TEST(constants_that_lanes_share_are_scalars)
 {
-    (void)state;
     const struct tir_layout shared = {
         .reg_bits = 4,
         .lane_bits = 6,
@@ -130,9 +126,8 @@ static void constants_that_lanes_share_are_scalars(void **state)
 }
 
 /* Rows are in reverse order, and the resource ends within the last of them. */
-static void rows_are_fetched_through_a_resource(void **state)
+TEST(rows_are_fetched_through_a_resource)
 {
-    (void)state;
     for (unsigned order = 0; order < 24; order++) {
         struct tile_program p = tile_program();
         struct tir_builder *b = &p.b;
@@ -152,9 +147,8 @@ static void rows_are_fetched_through_a_resource(void **state)
     }
 }
 
-static void elements_of_a_row_may_lie_apart(void **state)
+TEST(elements_of_a_row_may_lie_apart)
 {
-    (void)state;
     enum { APART = 8 };
     for (unsigned d = 0; d < TILE_DTYPES; d++)
         for (unsigned order = 0; order < 24; order++) {
@@ -176,9 +170,8 @@ static void elements_of_a_row_may_lie_apart(void **state)
 }
 
 /* For any layout, the first register of a wave's first lane is element (0, 0). */
-static void the_first_lane_of_a_tile_is_a_scalar(void **state)
+TEST(the_first_lane_of_a_tile_is_a_scalar)
 {
-    (void)state;
     for (unsigned order = 0; order < 24; order++) {
         struct tile_program p = tile_program();
         const struct tir_layout l = tile_layout(order);
@@ -221,22 +214,13 @@ static void check_stacks(bool halves)
         }
 }
 
-static void stacked_tiles_are_one_above_the_other(void **state)
-{
-    (void)state;
-    check_stacks(false);
-}
+TEST(stacked_tiles_are_one_above_the_other) { check_stacks(false); }
 
-static void halves_are_what_was_stacked(void **state)
-{
-    (void)state;
-    check_stacks(true);
-}
+TEST(halves_are_what_was_stacked) { check_stacks(true); }
 
 /* Neighbouring narrow elements of a row are joined to a word, changed, and split again. */
-static void neighbours_are_words(void **state)
+TEST(neighbours_are_words)
 {
-    (void)state;
     static const unsigned narrow_dtypes[] = {TIR_I8, TIR_FP8, TIR_I16};
     for (unsigned d = 0; d < 3; d++) {
         struct tir_type t;
@@ -259,9 +243,8 @@ static void neighbours_are_words(void **state)
 }
 
 /* Registers hold some of the flipped columns and lanes the others. */
-static void flipped_columns_change_places(void **state)
+TEST(flipped_columns_change_places)
 {
-    (void)state;
     for (unsigned order = 0; order < 24; order++) {
         struct tir_type t;
         struct tile_program p = tile_begin(TIR_I32, order, &t);
@@ -278,9 +261,8 @@ static void flipped_columns_change_places(void **state)
 }
 
 /* Without wave bits, the contents of each wave's tile depend only on its scalars. */
-static void waves_have_tiles_of_their_own(void **state)
+TEST(waves_have_tiles_of_their_own)
 {
-    (void)state;
     enum { WAVES = 4 };
     struct tile_program p = {.f = tir_func_create("k", &test_machine, WAVES)};
     p.b = tir_at_end(p.f, p.f->body);
@@ -322,9 +304,8 @@ static struct tir_value small_numbers(struct tir_builder *b, struct tir_type t)
     return numbers_below(b, t, 8);
 }
 
-static void rows_are_multiplied_and_added_up(void **state)
+TEST(rows_are_multiplied_and_added_up)
 {
-    (void)state;
     struct tile_program p = tile_program();
     const struct tir_layout l = tile_layout(3);
     const struct tir_type t = tir_tile(p.f, TIR_BF16, ROWS, COLS, &l);
@@ -354,9 +335,8 @@ static struct tir_type rows_in_registers(struct tile_program *p)
     return tir_tile(p->f, TIR_BF16, ROWS, COLS, &l);
 }
 
-static void pairs_of_rows_are_added_in_f32(void **state)
+TEST(pairs_of_rows_are_added_in_f32)
 {
-    (void)state;
     struct tile_program p = tile_program();
     const struct tir_type t = rows_in_registers(&p);
     const struct tir_value rows = small_numbers(&p.b, t);
@@ -373,9 +353,8 @@ static void pairs_of_rows_are_added_in_f32(void **state)
 }
 
 /* Even rows of the map below are in the low half of a lane's word, odd rows in the high half. */
-static void largest_of_rows_are_found_two_at_a_time(void **state)
+TEST(largest_of_rows_are_found_two_at_a_time)
 {
-    (void)state;
     struct tile_program p = tile_program();
     const struct tir_type t = rows_in_registers(&p);
     const struct tir_value top = tir_col_fold_top(&p.b, small_numbers(&p.b, t));
@@ -391,9 +370,8 @@ static void largest_of_rows_are_found_two_at_a_time(void **state)
 }
 
 /* Elements beyond k are not multiplied, even if they are NaN. */
-static void a_product_may_leave_out_the_last_columns(void **state)
+TEST(a_product_may_leave_out_the_last_columns)
 {
-    (void)state;
     enum { SIZE = 32, K = 32, USED = 24, VECTOR = 4 };
     struct tile_program p = tile_program();
     struct tir_builder *b = &p.b;
@@ -427,9 +405,8 @@ static void a_product_may_leave_out_the_last_columns(void **state)
 }
 
 /* Rows 8 to 15 belong to the columns 16 further on, or 16 before. */
-static void eight_rows_take_an_operand_of_32_columns(void **state)
+TEST(eight_rows_take_an_operand_of_32_columns)
 {
-    (void)state;
     enum { SIZE = 32, HALF = 16, ROWS_OF_IT = 8, K = 16, VECTOR = 4 };
     struct tile_program p = tile_program();
     struct tir_builder *b = &p.b;
@@ -459,9 +436,8 @@ static void eight_rows_take_an_operand_of_32_columns(void **state)
 /* A column of 128 rows: each of 64 lanes has two registers with one row each. */
 enum { COLUMN = 128 };
 
-static void lanes_count_and_add_up_those_below(void **state)
+TEST(lanes_count_and_add_up_those_below)
 {
-    (void)state;
     struct tile_program p = tile_program();
     struct tir_builder *b = &p.b;
     const struct tir_layout l = tir_spread_column(&test_machine, 1, COLUMN);
@@ -515,9 +491,8 @@ static struct tir_value limits(struct tir_builder *b, struct tir_type t)
     return tir_broadcast(b, tir_select(b, odd, near, far), t);
 }
 
-static void row_numbers_are_compared_with_any_limits(void **state)
+TEST(row_numbers_are_compared_with_any_limits)
 {
-    (void)state;
     for (unsigned order = 0; order < 24; order++) {
         struct tir_type t;
         struct tile_program p = tile_begin(TIR_I32, order, &t);
@@ -535,28 +510,4 @@ static void row_numbers_are_compared_with_any_limits(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(registers_are_reordered_element_by_element),
-        cmocka_unit_test(conversions_keep_every_element_in_its_place),
-        cmocka_unit_test(rows_anywhere_are_read_and_written),
-        cmocka_unit_test(elements_of_a_row_may_lie_apart),
-        cmocka_unit_test(constants_that_lanes_share_are_scalars),
-        cmocka_unit_test(rows_are_fetched_through_a_resource),
-        cmocka_unit_test(the_first_lane_of_a_tile_is_a_scalar),
-        cmocka_unit_test(stacked_tiles_are_one_above_the_other),
-        cmocka_unit_test(halves_are_what_was_stacked),
-        cmocka_unit_test(neighbours_are_words),
-        cmocka_unit_test(flipped_columns_change_places),
-        cmocka_unit_test(waves_have_tiles_of_their_own),
-        cmocka_unit_test(rows_are_multiplied_and_added_up),
-        cmocka_unit_test(pairs_of_rows_are_added_in_f32),
-        cmocka_unit_test(largest_of_rows_are_found_two_at_a_time),
-        cmocka_unit_test(a_product_may_leave_out_the_last_columns),
-        cmocka_unit_test(eight_rows_take_an_operand_of_32_columns),
-        cmocka_unit_test(lanes_count_and_add_up_those_below),
-        cmocka_unit_test(row_numbers_are_compared_with_any_limits),
-    };
-    return cmocka_run_group_tests(tests, tile_fill, NULL);
-}
+int main(void) { return run_unit_tests_after(tile_fill); }

@@ -357,9 +357,8 @@ static struct tir_func *with_constants(const char *body)
     return f;
 }
 
-static void verify_finds_what_each_rule_forbids(void **state)
+TEST(verify_finds_what_each_rule_forbids)
 {
-    (void)state;
     for (unsigned i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
         struct tir_func *const f = with_constants(broken[i].body);
         char *const text = findings(f);
@@ -375,9 +374,8 @@ static void verify_finds_what_each_rule_forbids(void **state)
 
 /* Also in builds without asserts the driver verifies before the first pass. The second pipelined
  * loop breaks a rule: lower_pipeline would leave it unchanged. */
-static void the_driver_runs_no_pass_over_what_breaks_a_rule(void **state)
+TEST(the_driver_runs_no_pass_over_what_breaks_a_rule)
 {
-    (void)state;
     static const struct tir_schedule schedule = {.loop.stages = 2};
     struct tir_func *const f = with_constants(
         "%9 = const_int {value=0} : i32\nfor %10 = %9 to %0 step %0 {\nbarrier @1.0\n"
@@ -398,9 +396,8 @@ static void the_driver_runs_no_pass_over_what_breaks_a_rule(void **state)
     tir_func_destroy(f);
 }
 
-static void verify_accepts_what_keeps_the_rules(void **state)
+TEST(verify_accepts_what_keeps_the_rules)
 {
-    (void)state;
     static const char *const bodies[] = {
         "%9 = add %7, %7 : tile<32x32, f32, #0>",
         "%9 = cmp_gt %7, %7 : tile<32x32, i1, #0>\n%10 = select %9, %7, %7 : tile<32x32, f32, #0>",
@@ -424,9 +421,8 @@ static void verify_accepts_what_keeps_the_rules(void **state)
 }
 
 /* A's lanes have the rows 16, 1, 2, 4, 8. The product must have its rows in that order. */
-static void verify_lets_a_matrix_operand_order_its_rows(void **state)
+TEST(verify_lets_a_matrix_operand_order_its_rows)
 {
-    (void)state;
     static const char *const results[] = {"regs(r16 r1 r4 r8) lanes(c1 c2 c4 c8 c16 r2)",
                                           "regs(r1 r2 r8 r16) lanes(c1 c2 c4 c8 c16 r4)"};
     for (int i = 0; i < 2; i++) {
@@ -451,9 +447,8 @@ static void verify_lets_a_matrix_operand_order_its_rows(void **state)
     }
 }
 
-static void verify_collects_and_blames(void **state)
+TEST(verify_collects_and_blames)
 {
-    (void)state;
     struct tir_func *const f = parsed_body("  %0 = const_int {value=1} : f32\n"
                                            "  %1 = const_float {bits=1} : i32\n");
     char *const text = findings(f);
@@ -473,9 +468,8 @@ static void verify_collects_and_blames(void **state)
     tir_func_destroy(f);
 }
 
-static void verify_forbids_tiles_after_lowering(void **state)
+TEST(verify_forbids_tiles_after_lowering)
 {
-    (void)state;
     struct tir_func *const f = parsed_body("  %0 = row_index : tile<32x32, i32, #0>\n  return\n");
     f->lowered = true;
     char *const text = findings(f);
@@ -484,9 +478,8 @@ static void verify_forbids_tiles_after_lowering(void **state)
     tir_func_destroy(f);
 }
 
-static void verify_sees_an_op_in_two_places_and_a_value_of_no_op(void **state)
+TEST(verify_sees_an_op_in_two_places_and_a_value_of_no_op)
 {
-    (void)state;
     struct tir_func *const f = parsed_body("  %0 = const_int {value=1} : i32\n"
                                            "  %1 = add %0, %0 : i32\n  return\n");
     tir_insert(f, f->body, 1, f->body->ops[0]);
@@ -498,16 +491,4 @@ static void verify_sees_an_op_in_two_places_and_a_value_of_no_op(void **state)
     tir_func_destroy(f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(verify_finds_what_each_rule_forbids),
-        cmocka_unit_test(the_driver_runs_no_pass_over_what_breaks_a_rule),
-        cmocka_unit_test(verify_accepts_what_keeps_the_rules),
-        cmocka_unit_test(verify_lets_a_matrix_operand_order_its_rows),
-        cmocka_unit_test(verify_collects_and_blames),
-        cmocka_unit_test(verify_forbids_tiles_after_lowering),
-        cmocka_unit_test(verify_sees_an_op_in_two_places_and_a_value_of_no_op),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

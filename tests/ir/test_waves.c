@@ -118,9 +118,8 @@ static int product(int row, int col)
     return sum;
 }
 
-static void each_wave_does_its_share_of_a_product(void **state)
+TEST(each_wave_does_its_share_of_a_product)
 {
-    (void)state;
     for (unsigned s = 0; s < N_SHAPES; s++) {
         const struct tir_waves w = shapes[s];
         struct program p = begin(w);
@@ -150,9 +149,8 @@ static int product_of_products(int row, int col)
 
 /* O^T = V^T P^T: every wave has the same P, from the accumulator of the product before it, and its
  * own slice of the rows. */
-static void waves_share_the_accumulator_before_and_split_the_rows_after(void **state)
+TEST(waves_share_the_accumulator_before_and_split_the_rows_after)
 {
-    (void)state;
     const struct tir_waves w = {.rows = 2};
     struct program p = begin(w);
     const struct tir_contraction k = tir_contract_rows(p.mma, DEPTH, 4);
@@ -173,9 +171,8 @@ static void waves_share_the_accumulator_before_and_split_the_rows_after(void **s
     tir_func_destroy(p.f);
 }
 
-static void operands_that_all_waves_hold_have_no_wave_bits(void **state)
+TEST(operands_that_all_waves_hold_have_no_wave_bits)
 {
-    (void)state;
     const struct tir_mma *const m = &test_machine.mma[0];
     const struct tir_contraction k = tir_contract_rows(m, DEPTH, 4);
     const struct tir_layout alone = tir_mma_left(m, ROWS, &k, (struct tir_waves){0});
@@ -187,12 +184,4 @@ static void operands_that_all_waves_hold_have_no_wave_bits(void **state)
     assert_int_equal(split.basis[tir_layout_bits(&split) - 1], TIR_RC(ROWS / 2, 0));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_wave_does_its_share_of_a_product),
-        cmocka_unit_test(waves_share_the_accumulator_before_and_split_the_rows_after),
-        cmocka_unit_test(operands_that_all_waves_hold_have_no_wave_bits),
-    };
-    return cmocka_run_group_tests(tests, fill, NULL);
-}
+int main(void) { return run_unit_tests_after(fill); }

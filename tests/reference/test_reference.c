@@ -5,15 +5,10 @@
  * results of parts are compared with the results of all keys.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit_test.h"
 #include "tools/verify/numbers.h"
 #include "tools/reference/combine.h"
 #include "tools/reference/decode.h"
@@ -28,9 +23,8 @@ static void exact(double got, double expected)
         fail_msg("%.17g is not %.17g", got, expected);
 }
 
-static void fp8_is_what_the_target_says(void **state)
+TEST(fp8_is_what_the_target_says)
 {
-    (void)state;
     const struct precision *fnuz = find_cache_precision(ATTN_FP8, "gfx942");
     const struct precision *ocp = find_cache_precision(ATTN_FP8, "gfx950");
     exact(decode_element(fnuz, 0x40), 1);
@@ -63,9 +57,8 @@ static void drift_is(const struct ref_drift *d, double squares, double mean)
 
 /* Visible keys have weights of 4, 1 and 2, and the sink has 1: p is 1/2, 1/8 and 1/4. The third key
  * is hidden. */
-static void sums_of_a_row_are_those_of_the_formula(void **state)
+TEST(sums_of_a_row_are_those_of_the_formula)
 {
-    (void)state;
     static const double q[2] = {1, -2}, sink = 0;
     static const double k[4][2] = {{2, 0}, {2, 1}, {100, 100}, {1, 0}};
     static const double v[4][2] = {{8, -4}, {-8, 16}, {50, 50}, {4, 0}};
@@ -129,9 +122,8 @@ static struct ref_row two_keys(double unit, double tiny, double drift)
 
 /* A weight below half of the smallest step is rounded to 0. Here the second weight is so small.
  * Such roundings do not cancel each other. */
-static void small_weights_are_lost(void **state)
+TEST(small_weights_are_lost)
 {
-    (void)state;
     const struct ref_row row = two_keys(0x1p-4, 0.5, 0);
     drift_is(&row.sum, 9.0 / 64 + 1.0 / 16, 3.0 / 16 + 1.0 / 4);
     near(row.mean_squares[0], 9.0 / 64 * 4 / 3 + 1.0 / 16 * 36);
@@ -139,18 +131,16 @@ static void small_weights_are_lost(void **state)
 }
 
 /* With a drift of 0.5, the sum of roundings is 0.5 of the sum of their sizes. */
-static void roundings_may_drift(void **state)
+TEST(roundings_may_drift)
 {
-    (void)state;
     const struct ref_row row = two_keys(0x1p-4, 0, 0.5);
     drift_is(&row.sum, 10.0 / 16 / 256, 1.0 / 32);
 }
 
 /* If weights are summed before they are rounded, a rounding moves the output by v times the
  * rounding. Otherwise by v - out times the rounding. */
-static void exact_sums_leave_values(void **state)
+TEST(exact_sums_leave_values)
 {
-    (void)state;
     const struct ref_row row = two_keys(0, 0, 0);
     drift_is(&row.drift[REF_UP], 36, 6);
     near(row.mean_squares[0], 12);
@@ -158,9 +148,8 @@ static void exact_sums_leave_values(void **state)
     exact(row.moved[0], 0);
 }
 
-static void a_cap_bounds_scores(void **state)
+TEST(a_cap_bounds_scores)
 {
-    (void)state;
     static const double q = 3, k = 5, v = 1;
     const struct ref_attention a = {.dim = 1, .dim_v = 1, .scale = 0.5, .soft_cap = 4};
     const struct ref_query query = {.q = &q, .queries = 1, .keys = 1};
@@ -172,7 +161,7 @@ static void a_cap_bounds_scores(void **state)
     near(row.score, 7.5);
 }
 
-static void windows_and_chunks_have_a_first_key(void **state)
+TEST(windows_and_chunks_have_a_first_key)
 {
     static const struct {
         int64_t position, left, chunk, first;
@@ -206,9 +195,8 @@ static struct ref_cache make_cache(bool shuffle, bool transposed, const uint16_t
     };
 }
 
-static void layouts_are_their_formulas(void **state)
+TEST(layouts_are_their_formulas)
 {
-    (void)state;
     const struct ref_cache nhd = make_cache(false, false, NULL, NULL);
     const struct ref_cache k = make_cache(true, false, NULL, NULL);
     const struct ref_cache v = make_cache(true, true, NULL, NULL);
@@ -309,9 +297,8 @@ static struct sequence *make_sequence(bool shuffle)
     return s;
 }
 
-static void decode_is_prefill_over_gathered_pages(void **state)
+TEST(decode_is_prefill_over_gathered_pages)
 {
-    (void)state;
     static struct ref_row a, b;
     double scratch[KEYS], k[KEYS * DIM], v[KEYS * DIM];
     for (int shuffle = 0; shuffle < 2; shuffle++) {
@@ -330,9 +317,8 @@ static void decode_is_prefill_over_gathered_pages(void **state)
 }
 
 /* Merged: out = sum of e^(lse_i - lse) out_i, with lse = log(sum of e^lse_i + e^sink). */
-static void states_of_parts_make_the_whole(void **state)
+TEST(states_of_parts_make_the_whole)
 {
-    (void)state;
     struct sequence *s = make_sequence(true);
     static struct ref_row whole, row;
     double scratch[KEYS], k[KEYS * DIM], v[KEYS * DIM], out[DIM] = {0};
@@ -366,9 +352,8 @@ static void states_of_parts_make_the_whole(void **state)
     free(s);
 }
 
-static void an_infinite_sink_is_none_or_takes_all_weight(void **state)
+TEST(an_infinite_sink_is_none_or_takes_all_weight)
 {
-    (void)state;
     struct sequence *s = make_sequence(false);
     static struct ref_row none, row;
     static struct ref_combine_row combined;
@@ -395,9 +380,8 @@ static void an_infinite_sink_is_none_or_takes_all_weight(void **state)
     free(s);
 }
 
-static void a_custom_mask_hides_keys(void **state)
+TEST(a_custom_mask_hides_keys)
 {
-    (void)state;
     struct sequence *s = make_sequence(false);
     static struct ref_row row;
     double scratch[KEYS], k[KEYS * DIM], v[KEYS * DIM];
@@ -419,9 +403,8 @@ static void a_custom_mask_hides_keys(void **state)
     free(s);
 }
 
-static void the_scale_of_a_page_starts_afresh_or_grows(void **state)
+TEST(the_scale_of_a_page_starts_afresh_or_grows)
 {
-    (void)state;
     const double x[] = {1, -24, 3, 0}, none[] = {0, 0};
     exact(ref_cache_block_scale(x, 4, 0, 1e9, 240), 0.1);
     exact(ref_cache_block_scale(x, 4, 5, 0.05, 240), 0.1);
@@ -430,22 +413,4 @@ static void the_scale_of_a_page_starts_afresh_or_grows(void **state)
     exact(ref_cache_block_scale(none, 2, 1, 0, 127), 1e-6 / 127);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_scale_of_a_page_starts_afresh_or_grows),
-        cmocka_unit_test(fp8_is_what_the_target_says),
-        cmocka_unit_test(sums_of_a_row_are_those_of_the_formula),
-        cmocka_unit_test(small_weights_are_lost),
-        cmocka_unit_test(roundings_may_drift),
-        cmocka_unit_test(exact_sums_leave_values),
-        cmocka_unit_test(a_cap_bounds_scores),
-        cmocka_unit_test(windows_and_chunks_have_a_first_key),
-        cmocka_unit_test(layouts_are_their_formulas),
-        cmocka_unit_test(decode_is_prefill_over_gathered_pages),
-        cmocka_unit_test(states_of_parts_make_the_whole),
-        cmocka_unit_test(an_infinite_sink_is_none_or_takes_all_weight),
-        cmocka_unit_test(a_custom_mask_hides_keys),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -3,18 +3,13 @@
  * Tests structs of callers with other headers: shorter ones, whose missing members are 0, and
  * longer ones, whose further bytes must be 0.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "runtime/abi.h"
 #include "runtime/op.h"
 #include "tests/runtime/fixture.h"
+#include "tests/unit_test.h"
 
 enum { ROOM = 4096 + 64 };
 
@@ -36,9 +31,8 @@ static union room of_size(const void *known, size_t known_size, size_t size)
 /* Returns a struct whose only nonzero member is its size. */
 static union room zero_of_size(size_t size) { return of_size(&size, sizeof(size), size); }
 
-static void members_are_copied_and_missing_ones_are_0(void **state)
+TEST(members_are_copied_and_missing_ones_are_0)
 {
-    (void)state;
     struct {
         size_t size;
         uint64_t a, b, c;
@@ -70,9 +64,8 @@ static void members_are_copied_and_missing_ones_are_0(void **state)
     assert_int_equal(known.c, 7); /* nothing is written past the known bytes */
 }
 
-static void results_keep_the_size_of_the_caller(void **state)
+TEST(results_keep_the_size_of_the_caller)
 {
-    (void)state;
     const struct {
         size_t size, a, b;
     } known = {24, 1, 2};
@@ -92,9 +85,8 @@ static const struct attn_family *const families[] = {
 };
 
 /* Compares lookups of a zero descriptor at several sizes. */
-static void every_descriptor_may_be_shorter_and_longer(void **state)
+TEST(every_descriptor_may_be_shorter_and_longer)
 {
-    (void)state;
     fake_reset();
     const struct made kernels[] = {{0}};
     struct bench b = open_bench(kernels, 1);
@@ -122,9 +114,8 @@ static void every_descriptor_may_be_shorter_and_longer(void **state)
     close_bench(&b);
 }
 
-static void arguments_may_be_shorter_and_longer(void **state)
+TEST(arguments_may_be_shorter_and_longer)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct made kernels[] = {{0}};
     struct bench b = open_bench(kernels, 1);
@@ -155,9 +146,8 @@ static void arguments_may_be_shorter_and_longer(void **state)
     close_bench(&b);
 }
 
-static void results_may_be_shorter_and_longer(void **state)
+TEST(results_may_be_shorter_and_longer)
 {
-    (void)state;
     fake_reset();
     const struct made kernels[] = {{0}};
     struct bench b = open_bench(kernels, 1);
@@ -193,9 +183,8 @@ static void results_may_be_shorter_and_longer(void **state)
     close_bench(&b);
 }
 
-static void options_and_shapes_may_be_longer(void **state)
+TEST(options_and_shapes_may_be_longer)
 {
-    (void)state;
     fake_reset();
     const struct made kernels[] = {{0}};
     struct bench b = open_bench(kernels, 1);
@@ -221,15 +210,4 @@ static void options_and_shapes_may_be_longer(void **state)
     close_bench(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_are_copied_and_missing_ones_are_0),
-        cmocka_unit_test(results_keep_the_size_of_the_caller),
-        cmocka_unit_test(every_descriptor_may_be_shorter_and_longer),
-        cmocka_unit_test(arguments_may_be_shorter_and_longer),
-        cmocka_unit_test(results_may_be_shorter_and_longer),
-        cmocka_unit_test(options_and_shapes_may_be_longer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -3,19 +3,14 @@
  * Tests what cache_write, cache_gather and cache_copy refuse before a launch, how cache_copy
  * divides a page by its strides, and how ATTN_CHECK_DATA checks slots.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "runtime/op.h"
 #include "runtime/tensors.h"
 #include "tests/runtime/fixture.h"
+#include "tests/unit_test.h"
 
 static struct attn_call call;
 static union attn_desc desc;
@@ -64,9 +59,8 @@ static int fill_write(struct attn_cache_write_args a)
     return attn_family_cache_write.fill(&desc, &a, &call);
 }
 
-static void descriptors_that_no_cache_has_are_refused(void **state)
+TEST(descriptors_that_no_cache_has_are_refused)
 {
-    (void)state;
     struct attn_cache_write_desc d = write_desc();
     assert_int_equal(normalise_write(d), ATTN_OK);
     assert_int_equal(desc.cache_write.head_dim_v, 128);
@@ -92,9 +86,8 @@ static void descriptors_that_no_cache_has_are_refused(void **state)
 
 /* Packed rows are given as whole rows, or as latents and the rest separately. Their fp8 kind has
  * one head only. */
-static void packed_rows_have_their_sizes(void **state)
+TEST(packed_rows_have_their_sizes)
 {
-    (void)state;
     static const int dims[][3] = {{576, 512, 1}, {512, 64, 1}, {576, 64, 0}, {512, 512, 0}};
     struct attn_cache_write_desc d = write_desc();
     d.kv_heads = 1;
@@ -118,9 +111,8 @@ static void packed_rows_have_their_sizes(void **state)
 }
 
 /* A packed cache has whole rows at k, so no tensor of values is needed. */
-static void packed_rows_are_one_tensor(void **state)
+TEST(packed_rows_are_one_tensor)
 {
-    (void)state;
     const struct attn_cache_heads heads = {.head_dim = 512, .head_dim_v = 64};
     struct attn_cache cache = {0};
     struct attn_cache_desc d = {.dtype = ATTN_FP8, .layout = ATTN_KV_PACKED};
@@ -135,9 +127,8 @@ static void packed_rows_are_one_tensor(void **state)
     assert_false(t[0].needed || t[1].needed || t[2].needed || t[3].needed);
 }
 
-static void arguments_of_cache_write_are_checked(void **state)
+TEST(arguments_of_cache_write_are_checked)
 {
-    (void)state;
     assert_int_equal(normalise_write(write_desc()), ATTN_OK);
     struct attn_cache_write_args a = write_args();
     assert_int_equal(fill_write(a), ATTN_OK);
@@ -165,9 +156,8 @@ static void arguments_of_cache_write_are_checked(void **state)
     assert_true(call.empty);
 }
 
-static void arguments_of_cache_gather_are_checked(void **state)
+TEST(arguments_of_cache_gather_are_checked)
 {
-    (void)state;
     const struct attn_cache_gather_desc d = {
         .size = sizeof(d),
         .dtype = ATTN_FP16,
@@ -210,9 +200,8 @@ static struct attn_cache_copy_args copy_args(void)
     };
 }
 
-static void a_page_is_copied_in_the_fewest_parts(void **state)
+TEST(a_page_is_copied_in_the_fewest_parts)
 {
-    (void)state;
     const struct attn_cache_copy_desc d = {
         .size = sizeof(d),
         .head_dim = 64,
@@ -238,9 +227,8 @@ static void a_page_is_copied_in_the_fewest_parts(void **state)
 }
 
 /* Strides of 0 share scales. A kernel that begins at a later sequence has its scales. */
-static void scales_of_heads_have_the_strides_that_are_given(void **state)
+TEST(scales_of_heads_have_the_strides_that_are_given)
 {
-    (void)state;
     struct attn_cache_write_desc d = write_desc();
     d.cache.scale = ATTN_KV_SCALE_HEAD;
     assert_int_equal(normalise_write(d), ATTN_OK);
@@ -262,9 +250,8 @@ static void scales_of_heads_have_the_strides_that_are_given(void **state)
     refused(fill_write(a), "v_scale is NULL");
 }
 
-static void a_copy_asks_for_the_scales_of_tokens_and_blocks_alone(void **state)
+TEST(a_copy_asks_for_the_scales_of_tokens_and_blocks_alone)
 {
-    (void)state;
     static const enum attn_kv_scale scales[] = {ATTN_KV_SCALE_TENSOR, ATTN_KV_SCALE_TOKEN,
                                                 ATTN_KV_SCALE_BLOCK, ATTN_KV_SCALE_HEAD};
     for (size_t i = 0; i < sizeof(scales) / sizeof(scales[0]); i++) {
@@ -285,9 +272,8 @@ static void a_copy_asks_for_the_scales_of_tokens_and_blocks_alone(void **state)
 }
 
 /* Packed rows are keys and values and are copied once. */
-static void packed_rows_are_copied_whole(void **state)
+TEST(packed_rows_are_copied_whole)
 {
-    (void)state;
     static const int dims[][2] = {{512, 64}, {576, 512}};
     for (int i = 0; i < 2; i++) {
         const struct attn_cache_copy_desc d = {
@@ -312,9 +298,8 @@ static void packed_rows_are_copied_whole(void **state)
     }
 }
 
-static void a_workgroup_looks_for_runs_in_few_tokens(void **state)
+TEST(a_workgroup_looks_for_runs_in_few_tokens)
 {
-    (void)state;
     static const struct {
         int page_size, tokens, each;
     } shares[] = {
@@ -335,9 +320,8 @@ static void a_workgroup_looks_for_runs_in_few_tokens(void **state)
 }
 
 /* The fake's device memory is host memory. */
-static void slots_are_checked_on_request(void **state)
+TEST(slots_are_checked_on_request)
 {
-    (void)state;
     fake_reset();
     static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
@@ -370,9 +354,8 @@ static void slots_are_checked_on_request(void **state)
 }
 
 /* The indexer's cache is no cache of K and V; its number of pages is an argument of its own. */
-static void slots_of_the_indexer_are_checked_too(void **state)
+TEST(slots_of_the_indexer_are_checked_too)
 {
-    (void)state;
     fake_reset();
     static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
@@ -412,9 +395,8 @@ static void positions_are(const struct attn_op *op, const struct attn_rope_qk_no
 
 /* The table of angles has rows 0 to max_position - 1. Three streams are 5 elements apart; the
  * elements in between are no positions. */
-static void positions_have_rows_of_the_table(void **state)
+TEST(positions_have_rows_of_the_table)
 {
-    (void)state;
     fake_reset();
     static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
@@ -452,9 +434,8 @@ static void positions_have_rows_of_the_table(void **state)
 }
 
 /* kv_indptr is only read for kv_indices: other kinds write it or have none. */
-static void starts_of_index_arrays_are_checked(void **state)
+TEST(starts_of_index_arrays_are_checked)
 {
-    (void)state;
     fake_reset();
     static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
@@ -473,9 +454,8 @@ static void starts_of_index_arrays_are_checked(void **state)
 }
 
 /* The plan's sequences are rows with one query and one head. */
-static void items_of_a_planned_indexer_are_checked(void **state)
+TEST(items_of_a_planned_indexer_are_checked)
 {
-    (void)state;
     fake_reset();
     static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
@@ -507,24 +487,4 @@ static void items_of_a_planned_indexer_are_checked(void **state)
     close_bench(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(descriptors_that_no_cache_has_are_refused),
-        cmocka_unit_test(packed_rows_have_their_sizes),
-        cmocka_unit_test(packed_rows_are_one_tensor),
-        cmocka_unit_test(arguments_of_cache_write_are_checked),
-        cmocka_unit_test(arguments_of_cache_gather_are_checked),
-        cmocka_unit_test(a_page_is_copied_in_the_fewest_parts),
-        cmocka_unit_test(scales_of_heads_have_the_strides_that_are_given),
-        cmocka_unit_test(a_copy_asks_for_the_scales_of_tokens_and_blocks_alone),
-        cmocka_unit_test(packed_rows_are_copied_whole),
-        cmocka_unit_test(a_workgroup_looks_for_runs_in_few_tokens),
-        cmocka_unit_test(slots_are_checked_on_request),
-        cmocka_unit_test(slots_of_the_indexer_are_checked_too),
-        cmocka_unit_test(positions_have_rows_of_the_table),
-        cmocka_unit_test(starts_of_index_arrays_are_checked),
-        cmocka_unit_test(items_of_a_planned_indexer_are_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -3,17 +3,12 @@
  * Tests libattn's messages for wrong combine calls, what ATTN_CHECK_DATA finds in their lists, and
  * the values of correct calls. Only the family's functions run, no kernel.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "runtime/op.h"
 #include "tests/runtime/fixture.h"
+#include "tests/unit_test.h"
 
 static _Alignas(16) char memory[64];
 
@@ -76,9 +71,8 @@ static struct attn_call fill(const struct attn_combine_desc *d, const struct att
     return call;
 }
 
-static void descriptors_out_of_range_are_refused(void **state)
+TEST(descriptors_out_of_range_are_refused)
 {
-    (void)state;
     static const struct {
         struct attn_combine_desc desc;
         const char *text;
@@ -123,9 +117,8 @@ static const struct {
 #undef P
 };
 
-static void pointers_that_are_needed_are_named(void **state)
+TEST(pointers_that_are_needed_are_named)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong_pointers) / sizeof(wrong_pointers[0]); i++) {
         struct attn_combine_desc d = layer(wrong_pointers[i].partials);
         struct attn_combine_args a = call_args();
@@ -135,9 +128,8 @@ static void pointers_that_are_needed_are_named(void **state)
     }
 }
 
-static void counts_and_strides_are_checked(void **state)
+TEST(counts_and_strides_are_checked)
 {
-    (void)state;
     struct attn_combine_desc d = layer(ATTN_PARTIALS_DENSE);
     struct attn_combine_args a = call_args();
     a.tokens = -1;
@@ -150,9 +142,8 @@ static void counts_and_strides_are_checked(void **state)
     fails(&d, &a, "not a multiple of 8 elements");
 }
 
-static void strides_of_zero_are_those_of_contiguous_tensors(void **state)
+TEST(strides_of_zero_are_those_of_contiguous_tensors)
 {
-    (void)state;
     const struct attn_combine_desc d = layer(ATTN_PARTIALS_PAIR);
     struct attn_combine_args a = call_args();
     a.suffix_lse_token_stride = 8;
@@ -167,9 +158,8 @@ static void strides_of_zero_are_those_of_contiguous_tensors(void **state)
     assert_int_equal(call.values[ATTN_ARG_MAX_SEQLEN_Q].i64, 1);
 }
 
-static void nothing_to_do_needs_no_pointers(void **state)
+TEST(nothing_to_do_needs_no_pointers)
 {
-    (void)state;
     const struct attn_combine_desc csr = layer(ATTN_PARTIALS_CSR);
     const struct attn_combine_args no_tokens = {.size = sizeof(no_tokens), .reduce_tiles = 4};
     const struct attn_combine_args no_tiles = {.size = sizeof(no_tiles), .tokens = 4};
@@ -178,9 +168,8 @@ static void nothing_to_do_needs_no_pointers(void **state)
 }
 
 /* The device memory of the fake HIP is host memory, so the lists are arrays of this test. */
-static void lists_are_checked_on_request(void **state)
+TEST(lists_are_checked_on_request)
 {
-    (void)state;
     fake_reset();
     static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
@@ -218,15 +207,4 @@ static void lists_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(descriptors_out_of_range_are_refused),
-        cmocka_unit_test(pointers_that_are_needed_are_named),
-        cmocka_unit_test(counts_and_strides_are_checked),
-        cmocka_unit_test(strides_of_zero_are_those_of_contiguous_tensors),
-        cmocka_unit_test(nothing_to_do_needs_no_pointers),
-        cmocka_unit_test(lists_are_checked_on_request),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

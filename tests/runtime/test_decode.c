@@ -4,18 +4,13 @@
  * arguments are refused.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "attn_dlpack.h"
 #include "tests/runtime/decode_calls.h"
+#include "tests/unit_test.h"
 
 static void choose(const struct bench *b, const struct attn_decode_desc *d, const char *name,
                    const char *why)
@@ -30,9 +25,8 @@ static void choose(const struct bench *b, const struct attn_decode_desc *d, cons
     attn_op_destroy(op);
 }
 
-static void the_cheapest_kernel_that_covers_a_layer_is_taken(void **state)
+TEST(the_cheapest_kernel_that_covers_a_layer_is_taken)
 {
-    (void)state;
     fake_reset();
     static const struct decode_kernel kernels[] = {
         {.name = "plain"},
@@ -82,9 +76,8 @@ static void the_cheapest_kernel_that_covers_a_layer_is_taken(void **state)
     close_bench(&b);
 }
 
-static void caches_have_kernels_of_their_own(void **state)
+TEST(caches_have_kernels_of_their_own)
 {
-    (void)state;
     fake_reset();
     static const struct decode_kernel kernels[] = {
         {.name = "bf16"},
@@ -108,9 +101,8 @@ static void caches_have_kernels_of_their_own(void **state)
     close_bench(&b);
 }
 
-static void contiguous_caches_need_no_strides(void **state)
+TEST(contiguous_caches_need_no_strides)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     static const struct decode_kernel kernels[] = {
         {.name = "nhd", .q_len = "4"},
@@ -217,9 +209,8 @@ static void make_dlpack(struct dlpack *p, bool shuffle)
     };
 }
 
-static void tensors_become_a_cache_and_its_pages(void **state)
+TEST(tensors_become_a_cache_and_its_pages)
 {
-    (void)state;
     fake_reset();
     static const struct decode_kernel kernels[] = {
         {.name = "nhd"},
@@ -269,9 +260,8 @@ static void tensors_become_a_cache_and_its_pages(void **state)
 }
 
 /* Scales are of each sequence and head, or of each head: [batch, kv heads] or [1, kv heads]. */
-static void scales_of_heads_may_serve_all_sequences(void **state)
+TEST(scales_of_heads_may_serve_all_sequences)
 {
-    (void)state;
     fake_reset();
     static const struct decode_kernel kernels[] = {
         {.name = "head", .kv_layout = "shuffle", .kv_dtype = "fp8", .kv_scale = "head"},
@@ -314,9 +304,8 @@ static void scales_of_heads_may_serve_all_sequences(void **state)
 }
 
 /* Scales of queries for each sequence and KV head lie as the cache's scales do. */
-static void scales_of_queries_have_the_strides_of_the_cache(void **state)
+TEST(scales_of_queries_have_the_strides_of_the_cache)
 {
-    (void)state;
     fake_reset();
     static const struct decode_kernel kernels[] = {
         {.name = "head",
@@ -355,9 +344,8 @@ static void scales_of_queries_have_the_strides_of_the_cache(void **state)
     close_bench(&b);
 }
 
-static void tensors_that_are_no_cache_are_named(void **state)
+TEST(tensors_that_are_no_cache_are_named)
 {
-    (void)state;
     fake_reset();
     static const struct decode_kernel kernels[] = {
         {.name = "shuffle", .kv_layout = "shuffle", .kv_dtype = "fp8", .kv_scale = "token"},
@@ -396,9 +384,8 @@ static void tensors_that_are_no_cache_are_named(void **state)
     close_bench(&b);
 }
 
-static void bad_descriptors_are_refused(void **state)
+TEST(bad_descriptors_are_refused)
 {
-    (void)state;
     fake_reset();
     static const struct decode_kernel kernels[] = {{.name = "plain"}};
     struct bench b = decode_open(kernels, 1, 0);
@@ -469,9 +456,8 @@ static void refuse_strides(const struct attn_op *op, struct attn_decode_args goo
     REFUSED(a.cache.scale_page_stride = INT64_C(1) << 30, "scale_page_stride is 4 GiB or more");
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     static const struct decode_kernel kernels[] = {
         {.name = "blocks", .kv_dtype = "fp8", .kv_scale = "tensor", .q_len = "2"},
@@ -520,9 +506,8 @@ static void bad_arguments_are_refused(void **state)
     close_bench(&b);
 }
 
-static void missing_masks_and_lists_are_refused(void **state)
+TEST(missing_masks_and_lists_are_refused)
 {
-    (void)state;
     fake_reset();
     static const struct decode_kernel kernels[] = {
         {.name = "custom", .page_table = "indices", .mask = "custom"},
@@ -543,9 +528,8 @@ static void missing_masks_and_lists_are_refused(void **state)
 #undef REFUSED
 
 /* A kernel that combines needs ticket counters, but only with a work list. */
-static void one_launch_takes_tickets(void **state)
+TEST(one_launch_takes_tickets)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     static const struct decode_kernel kernels[] = {{.name = "plain"},
                                                    {.name = "one", .one_launch = "true"}};
@@ -572,20 +556,4 @@ static void one_launch_takes_tickets(void **state)
     close_bench(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_cheapest_kernel_that_covers_a_layer_is_taken),
-        cmocka_unit_test(caches_have_kernels_of_their_own),
-        cmocka_unit_test(contiguous_caches_need_no_strides),
-        cmocka_unit_test(tensors_become_a_cache_and_its_pages),
-        cmocka_unit_test(scales_of_heads_may_serve_all_sequences),
-        cmocka_unit_test(scales_of_queries_have_the_strides_of_the_cache),
-        cmocka_unit_test(tensors_that_are_no_cache_are_named),
-        cmocka_unit_test(bad_descriptors_are_refused),
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(missing_masks_and_lists_are_refused),
-        cmocka_unit_test(one_launch_takes_tickets),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -4,15 +4,10 @@
  * tickets and scales of heads.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/runtime/decode_calls.h"
+#include "tests/unit_test.h"
 
 /* Checks that a launch is refused for its data, with a message that contains `text`. */
 static void refuse(const struct attn_op *op, const struct attn_decode_args *a, const char *text)
@@ -21,9 +16,8 @@ static void refuse(const struct attn_op *op, const struct attn_decode_args *a, c
     says(text);
 }
 
-static void block_tables_are_checked_on_request(void **state)
+TEST(block_tables_are_checked_on_request)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     static const struct decode_kernel kernels[] = {{.name = "plain", .q_len = "2"}};
     struct bench b = decode_open(kernels, 1, ATTN_CHECK_DATA);
@@ -68,9 +62,8 @@ static void block_tables_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
-static void page_lists_are_checked_on_request(void **state)
+TEST(page_lists_are_checked_on_request)
 {
-    (void)state;
     fake_reset();
     static const struct decode_kernel kernels[] = {{.name = "plain", .page_table = "indices"}};
     struct bench b = decode_open(kernels, 1, ATTN_CHECK_DATA);
@@ -103,9 +96,8 @@ static void page_lists_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
-static void work_lists_are_checked_on_request(void **state)
+TEST(work_lists_are_checked_on_request)
 {
-    (void)state;
     fake_reset();
     static const struct decode_kernel kernels[] = {{.name = "plain"}};
     struct bench b = decode_open(kernels, 1, ATTN_CHECK_DATA);
@@ -159,9 +151,8 @@ static void work_lists_are_checked_on_request(void **state)
 
 /* The check finds a ticket that an interrupted launch has left, and parts that are not in the
  * arrays. */
-static void tickets_are_checked_on_request(void **state)
+TEST(tickets_are_checked_on_request)
 {
-    (void)state;
     fake_reset();
     static const struct decode_kernel kernels[] = {{.name = "one", .one_launch = "true"}};
     struct bench b = decode_open(kernels, COUNT(kernels), ATTN_CHECK_DATA);
@@ -191,9 +182,8 @@ static void tickets_are_checked_on_request(void **state)
 }
 
 /* A stride of 0 shares a row, so that memory after the row is not checked. */
-static void scales_of_heads_are_finite(void **state)
+TEST(scales_of_heads_are_finite)
 {
-    (void)state;
     fake_reset();
     static const struct decode_kernel kernels[] = {
         {.name = "head",
@@ -230,14 +220,4 @@ static void scales_of_heads_are_finite(void **state)
     close_bench(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(block_tables_are_checked_on_request),
-        cmocka_unit_test(page_lists_are_checked_on_request),
-        cmocka_unit_test(work_lists_are_checked_on_request),
-        cmocka_unit_test(tickets_are_checked_on_request),
-        cmocka_unit_test(scales_of_heads_are_finite),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

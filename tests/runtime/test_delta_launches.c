@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests in which launches libattn computes gated_delta_prefill, and the memory for them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "runtime/attn.h"
+#include "tests/unit_test.h"
 
 enum { UNITS_MI300X = 304, UNITS_MI308X = 80, K = 128, V = 64 };
 
@@ -53,9 +48,8 @@ static void one_launch(struct attn_gated_delta_prefill_launches l)
     assert_int_equal(l.chunk_bytes + l.segment_bytes, 0);
 }
 
-static void sequences_that_fill_the_gpu_take_one_launch(void **state)
+TEST(sequences_that_fill_the_gpu_take_one_launch)
 {
-    (void)state;
     const struct attn_gated_delta_prefill_desc d = layer(ATTN_DECAY_HEAD, 4);
     one_launch(choose(&d, 64, 256, UNITS_MI300X));
     one_launch(choose(&d, 1, 64, UNITS_MI300X));
@@ -66,9 +60,8 @@ static void sequences_that_fill_the_gpu_take_one_launch(void **state)
 /* 12 heads of 8 prompts are 96 wide workgroups, which take two rounds on 80 compute units. That is
  * 1,137 us, modelled, in one launch, and 938 in three. 4 heads of 8 prompts have narrow workgroups:
  * 215 us in one launch, and 232 in three. */
-static void small_parts_have_launches_of_their_own(void **state)
+TEST(small_parts_have_launches_of_their_own)
 {
-    (void)state;
     struct attn_gated_delta_prefill_desc channel = layer(ATTN_DECAY_CHANNEL, 12);
     struct attn_gated_delta_prefill_desc head = layer(ATTN_DECAY_HEAD, 4);
     channel.head_dim_v = head.head_dim_v = 128;
@@ -79,9 +72,8 @@ static void small_parts_have_launches_of_their_own(void **state)
 }
 
 /* The bytes follow from the dimensions in the schema. */
-static void memory_is_that_of_all_rows(void **state)
+TEST(memory_is_that_of_all_rows)
 {
-    (void)state;
     const struct attn_gated_delta_prefill_desc head = layer(ATTN_DECAY_HEAD, 4);
     const struct attn_gated_delta_prefill_desc channel = layer(ATTN_DECAY_CHANNEL, 4);
     struct attn_gated_delta_prefill_launches l = choose(&head, 1, 16384, UNITS_MI300X);
@@ -97,9 +89,8 @@ static void memory_is_that_of_all_rows(void **state)
                      (size_t)l.chunk_rows * 4 * 4 * (2752 + 97 * K + 32 * V + K * V / 2));
 }
 
-static void more_sequences_are_cut_less(void **state)
+TEST(more_sequences_are_cut_less)
 {
-    (void)state;
     const struct attn_gated_delta_prefill_desc d = layer(ATTN_DECAY_CHANNEL, 12);
     const struct attn_gated_delta_prefill_launches one = choose(&d, 1, 32768, UNITS_MI300X);
     const struct attn_gated_delta_prefill_launches few = choose(&d, 1, 32768, UNITS_MI308X);
@@ -113,9 +104,8 @@ static void more_sequences_are_cut_less(void **state)
 
 /* A chunk of the scan costs less relative to a fold on MI355X than on MI300X, so MI355X has longer
  * segments. A target without costs of its own has the costs of gfx942. */
-static void targets_have_costs_of_their_own(void **state)
+TEST(targets_have_costs_of_their_own)
 {
-    (void)state;
     enum { UNITS = 256 };
     struct attn_gated_delta_prefill_desc d = layer(ATTN_DECAY_HEAD, 4);
     d.head_dim_v = 128;
@@ -125,9 +115,8 @@ static void targets_have_costs_of_their_own(void **state)
     assert_int_equal(choose_on(NULL, &d, 1, 16384, UNITS).segment_tokens, first);
 }
 
-static void memory_may_be_limited(void **state)
+TEST(memory_may_be_limited)
 {
-    (void)state;
     const struct attn_gated_delta_prefill_desc d = layer(ATTN_DECAY_HEAD, 4);
     struct attn_gated_delta_prefill_shape s = {.size = sizeof(s),
                                                .batch = 1,
@@ -145,9 +134,8 @@ static void memory_may_be_limited(void **state)
     one_launch(found);
 }
 
-static void numbers_out_of_range_are_refused(void **state)
+TEST(numbers_out_of_range_are_refused)
 {
-    (void)state;
     struct attn_gated_delta_prefill_desc d = layer(ATTN_DECAY_HEAD, 0);
     struct attn_gated_delta_prefill_shape s = {.size = sizeof(s),
                                                .batch = 1,
@@ -184,16 +172,4 @@ static void numbers_out_of_range_are_refused(void **state)
     assert_int_equal(attn_gated_delta_prefill_plan(&d, &s, NULL), ATTN_BAD_ARGUMENT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sequences_that_fill_the_gpu_take_one_launch),
-        cmocka_unit_test(small_parts_have_launches_of_their_own),
-        cmocka_unit_test(memory_is_that_of_all_rows),
-        cmocka_unit_test(more_sequences_are_cut_less),
-        cmocka_unit_test(targets_have_costs_of_their_own),
-        cmocka_unit_test(memory_may_be_limited),
-        cmocka_unit_test(numbers_out_of_range_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

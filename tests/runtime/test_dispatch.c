@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests lookup and launch: which kernel is chosen, and what HIP runs. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/runtime/fixture.h"
+#include "tests/unit_test.h"
 
 static const char *chosen(const struct attn_op *op)
 {
@@ -35,9 +30,8 @@ static void choose(const struct bench *b, const struct attn_prefill_desc *d, con
     attn_op_destroy(op);
 }
 
-static void exact_kernels_come_before_covering_ones(void **state)
+TEST(exact_kernels_come_before_covering_ones)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct made kernels[] = {
         {.name = "exact", .gqa = "4"},
@@ -69,9 +63,8 @@ static void exact_kernels_come_before_covering_ones(void **state)
     assert_int_equal(f->modules, 0);
 }
 
-static void later_packs_override_earlier_ones(void **state)
+TEST(later_packs_override_earlier_ones)
 {
-    (void)state;
     fake_reset();
     const struct made base[] = {{.name = "base_128"}, {.name = "base_64", .head_dim = "64"}};
     const struct made over[] = {{.name = "over_128"}};
@@ -95,9 +88,8 @@ static void later_packs_override_earlier_ones(void **state)
     free(bytes[1]);
 }
 
-static void a_missing_kernel_is_explained(void **state)
+TEST(a_missing_kernel_is_explained)
 {
-    (void)state;
     fake_reset();
     const struct made kernels[] = {
         {.name = "near", .head_dim = "64"},
@@ -112,9 +104,8 @@ static void a_missing_kernel_is_explained(void **state)
     close_bench(&b);
 }
 
-static void a_pack_for_another_gpu_is_named(void **state)
+TEST(a_pack_for_another_gpu_is_named)
 {
-    (void)state;
     fake_reset();
     const struct made kernels[] = {{.target = "gfx950"}};
     struct bench b = open_bench(kernels, COUNT(kernels));
@@ -126,9 +117,8 @@ static void a_pack_for_another_gpu_is_named(void **state)
     close_bench(&b);
 }
 
-static void mixed_gpus_get_their_own_kernels(void **state)
+TEST(mixed_gpus_get_their_own_kernels)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     f->device_count = 2;
     f->arch[1] = "gfx950:sramecc+:xnack-";
@@ -151,9 +141,8 @@ static void mixed_gpus_get_their_own_kernels(void **state)
 }
 
 /* One pack has kernels of three generations. A GPU takes its own, or an error says why not. */
-static void each_generation_gets_its_own_kernels(void **state)
+TEST(each_generation_gets_its_own_kernels)
 {
-    (void)state;
     static const struct {
         const char *arch, *kernel;
     } gpus[] = {{"gfx942:sramecc+:xnack-", "prefill_gfx942_d128"},
@@ -178,9 +167,8 @@ static void each_generation_gets_its_own_kernels(void **state)
     }
 }
 
-static void hip_5_properties_are_read_too(void **state)
+TEST(hip_5_properties_are_read_too)
 {
-    (void)state;
     fake_reset();
     const struct made kernels[] = {{.gqa = "4"}};
     struct bench b = open_bench(kernels, 1);
@@ -201,9 +189,8 @@ static void hip_5_properties_are_read_too(void **state)
 /* A grid of more than `most` workgroups (0: no limit) becomes `most` in x. Sequences must be about
  * as long as the longest, in queries, here up to 200, and in keys. Otherwise the grid stays. The
  * kernel gets the number of workgroups in x, or INT32_MAX if the grid stays. */
-static void a_grid_has_a_limit(void **state)
+TEST(a_grid_has_a_limit)
 {
-    (void)state;
     static const struct {
         uint16_t most;
         int32_t batch, tokens, longest_k, total_k;
@@ -272,9 +259,8 @@ static int64_t launch_batch(const char *arg, int32_t batch, struct attn_prefill_
 
 /* HIP accepts 65,536 workgroups in y and z of a grid. More sequences take several launches, each
  * with its own part of the arrays. */
-static void large_batches_are_launched_in_pieces(void **state)
+TEST(large_batches_are_launched_in_pieces)
 {
-    (void)state;
     enum { MOST = 65536 };
     static const struct {
         int32_t batch;
@@ -296,9 +282,8 @@ static void large_batches_are_launched_in_pieces(void **state)
 }
 
 /* Batches are refused if each piece still has too many work items. */
-static void pieces_that_are_too_large_are_refused(void **state)
+TEST(pieces_that_are_too_large_are_refused)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct made kernels[] = {{0}};
     struct bench b = open_bench(kernels, 1);
@@ -320,9 +305,8 @@ static void pieces_that_are_too_large_are_refused(void **state)
     close_bench(&b);
 }
 
-static void every_array_of_sequences_moves_with_a_piece(void **state)
+TEST(every_array_of_sequences_moves_with_a_piece)
 {
-    (void)state;
     enum { MOST = 65536 };
     struct attn_prefill_args a = plain_args();
     const struct attn_prefill_desc d = plain_desc();
@@ -331,9 +315,8 @@ static void every_array_of_sequences_moves_with_a_piece(void **state)
     assert_int_equal(launch_batch("lse", MOST + 1, a, d, a.lse), 0);
 }
 
-static void a_launch_packs_what_the_record_asks_for(void **state)
+TEST(a_launch_packs_what_the_record_asks_for)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct made kernels[] = {{.extra_arg = "v_head_stride"}};
     struct bench b = open_bench(kernels, 1);
@@ -374,9 +357,8 @@ static void a_launch_packs_what_the_record_asks_for(void **state)
     close_bench(&b);
 }
 
-static void a_window_reaches_the_kernel(void **state)
+TEST(a_window_reaches_the_kernel)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct made kernels[] = {{.mask = "window"}};
     struct bench b = open_bench(kernels, 1);
@@ -394,9 +376,8 @@ static void a_window_reaches_the_kernel(void **state)
     close_bench(&b);
 }
 
-static void a_call_chooses_by_the_packs_table(void **state)
+TEST(a_call_chooses_by_the_packs_table)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct attnc_pack_when few[] = {{"max_seqlen_q", 1, 64}};
     const struct attnc_pack_when middle[] = {{"max_seqlen_q", 65, 128}, {"batch", 2, 2}};
@@ -442,9 +423,8 @@ static void a_call_chooses_by_the_packs_table(void **state)
 }
 
 /* Tiles of 128 queries: a partial one counts, and so do all heads and sequences. */
-static void a_call_chooses_by_its_tiles(void **state)
+TEST(a_call_chooses_by_its_tiles)
 {
-    (void)state;
     fake_reset();
     const struct attnc_pack_when few[] = {{"tiles", 0, 48}};
     const struct made kernels[] = {
@@ -475,9 +455,8 @@ static void a_call_chooses_by_its_tiles(void **state)
     close_bench(&b);
 }
 
-static void a_code_object_is_loaded_once(void **state)
+TEST(a_code_object_is_loaded_once)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct made kernels[] = {{.gqa = "4"}};
     struct bench b = open_bench(kernels, 1);
@@ -497,9 +476,8 @@ static void a_code_object_is_loaded_once(void **state)
     free(b.bytes);
 }
 
-static void empty_batches_launch_nothing(void **state)
+TEST(empty_batches_launch_nothing)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct made kernels[] = {{.gqa = "4"}};
     struct bench b = open_bench(kernels, 1);
@@ -514,9 +492,8 @@ static void empty_batches_launch_nothing(void **state)
 }
 
 /* A descriptor with mask 0 means causal, like a description without a mask. */
-static void a_mask_of_zero_is_causal(void **state)
+TEST(a_mask_of_zero_is_causal)
 {
-    (void)state;
     fake_reset();
     const struct made kernels[] = {
         {.name = "any_window", .mask = "window"},
@@ -536,9 +513,8 @@ static void a_mask_of_zero_is_causal(void **state)
 }
 
 /* Mask 0 also means causal if only a kernel for any window exists. */
-static void a_mask_of_zero_is_causal_in_a_window_kernel(void **state)
+TEST(a_mask_of_zero_is_causal_in_a_window_kernel)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct made kernels[] = {{.mask = "window"}};
     struct bench b = open_bench(kernels, 1);
@@ -554,9 +530,8 @@ static void a_mask_of_zero_is_causal_in_a_window_kernel(void **state)
     close_bench(&b);
 }
 
-static void bad_descriptors_are_refused(void **state)
+TEST(bad_descriptors_are_refused)
 {
-    (void)state;
     fake_reset();
     const struct made kernels[] = {{.gqa = "4"}};
     struct bench b = open_bench(kernels, 1);
@@ -587,9 +562,8 @@ static void bad_descriptors_are_refused(void **state)
     close_bench(&b);
 }
 
-static void bad_arguments_are_refused(void **state)
+TEST(bad_arguments_are_refused)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct made kernels[] = {{.lse = "true"}};
     struct bench b = open_bench(kernels, 1);
@@ -637,9 +611,8 @@ static void bad_arguments_are_refused(void **state)
 
 /* The stride of a dimension with one element is ignored, even if its default follows from other
  * strides that are larger than contiguous. */
-static void a_stride_of_one_element_has_no_range(void **state)
+TEST(a_stride_of_one_element_has_no_range)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct made kernels[] = {{.extra_arg = "lse_head_stride", .lse = "true"}};
     struct bench b = open_bench(kernels, 1);
@@ -674,9 +647,8 @@ static void a_stride_of_one_element_has_no_range(void **state)
     close_bench(&b);
 }
 
-static void records_that_ask_for_unknown_values_are_refused(void **state)
+TEST(records_that_ask_for_unknown_values_are_refused)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct made unknown[] = {{.extra_arg = "q_hat"}};
     struct bench b = open_bench(unknown, 1);
@@ -693,9 +665,8 @@ static void records_that_ask_for_unknown_values_are_refused(void **state)
     assert_int_equal(f->modules, 0);
 }
 
-static void device_side_lengths_are_checked_on_request(void **state)
+TEST(device_side_lengths_are_checked_on_request)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct made kernels[] = {{.gqa = "4"}};
     struct bench b = open_bench(kernels, 1);
@@ -736,9 +707,8 @@ static void device_side_lengths_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
-static void the_library_says_what_it_is(void **state)
+TEST(the_library_says_what_it_is)
 {
-    (void)state;
     assert_int_equal(attn_version(), ATTN_VERSION_MAJOR * 1000 + ATTN_VERSION_MINOR);
     assert_true(attn_has_feature("prefill"));
     assert_false(attn_has_feature("time-travel"));
@@ -747,34 +717,4 @@ static void the_library_says_what_it_is(void **state)
     assert_string_equal(attn_status_name(1), "unknown status");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_kernels_come_before_covering_ones),
-        cmocka_unit_test(later_packs_override_earlier_ones),
-        cmocka_unit_test(a_missing_kernel_is_explained),
-        cmocka_unit_test(a_pack_for_another_gpu_is_named),
-        cmocka_unit_test(mixed_gpus_get_their_own_kernels),
-        cmocka_unit_test(each_generation_gets_its_own_kernels),
-        cmocka_unit_test(hip_5_properties_are_read_too),
-        cmocka_unit_test(a_grid_has_a_limit),
-        cmocka_unit_test(large_batches_are_launched_in_pieces),
-        cmocka_unit_test(every_array_of_sequences_moves_with_a_piece),
-        cmocka_unit_test(pieces_that_are_too_large_are_refused),
-        cmocka_unit_test(a_launch_packs_what_the_record_asks_for),
-        cmocka_unit_test(a_window_reaches_the_kernel),
-        cmocka_unit_test(a_call_chooses_by_the_packs_table),
-        cmocka_unit_test(a_call_chooses_by_its_tiles),
-        cmocka_unit_test(a_code_object_is_loaded_once),
-        cmocka_unit_test(empty_batches_launch_nothing),
-        cmocka_unit_test(a_mask_of_zero_is_causal),
-        cmocka_unit_test(a_mask_of_zero_is_causal_in_a_window_kernel),
-        cmocka_unit_test(bad_descriptors_are_refused),
-        cmocka_unit_test(bad_arguments_are_refused),
-        cmocka_unit_test(a_stride_of_one_element_has_no_range),
-        cmocka_unit_test(records_that_ask_for_unknown_values_are_refused),
-        cmocka_unit_test(device_side_lengths_are_checked_on_request),
-        cmocka_unit_test(the_library_says_what_it_is),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

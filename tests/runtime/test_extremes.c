@@ -5,15 +5,10 @@
  * pointers are aligned, no stride is negative, rows of an output do not coincide, and the last
  * element is less than 2^62 bytes away.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <dlpack/dlpack.h>
 #include <float.h>
 #include <math.h>
@@ -22,6 +17,7 @@
 #include "runtime/device.h"
 #include "runtime/op.h"
 #include "runtime/tensors.h"
+#include "tests/unit_test.h"
 
 enum kind { I32, I64, F32, BOOL, ENUM, TEXT, PTR };
 enum half { DESC, ARGS };
@@ -351,9 +347,8 @@ static const struct row *member(const struct attn_family *family, unsigned n)
 /* Sets two members, each at most to its own limit: products of a count and a stride, or of heads
  * and a dimension, become extreme. No pointer is NULL, since libattn ignores the strides of
  * missing tensors. */
-static void two_members_at_once_are_refused_or_sound(void **state)
+TEST(two_members_at_once_are_refused_or_sound)
 {
-    (void)state;
     uint64_t random = 1;
     for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
         for (int i = 0; i < 3000; i++) {
@@ -375,9 +370,8 @@ static void two_members_at_once_are_refused_or_sound(void **state)
     }
 }
 
-static void plain_calls_are_taken(void **state)
+TEST(plain_calls_are_taken)
 {
-    (void)state;
     for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
         union call d, a;
         union attn_desc normal;
@@ -392,9 +386,8 @@ static void plain_calls_are_taken(void **state)
     }
 }
 
-static void every_member_at_its_extremes_is_refused_or_sound(void **state)
+TEST(every_member_at_its_extremes_is_refused_or_sound)
 {
-    (void)state;
     for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
         for (unsigned variant = 0; variant < 5; variant++) {
             for (int i = 0; i < MEMBERS; i++) {
@@ -511,9 +504,8 @@ static void bind_all(const struct attn_family *family, unsigned variant)
     }
 }
 
-static void tensors_of_every_op_are_bound(void **state)
+TEST(tensors_of_every_op_are_bound)
 {
-    (void)state;
     for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
         for (unsigned variant = 0; variant < 2; variant++)
             bind_all(families[f], variant);
@@ -521,9 +513,8 @@ static void tensors_of_every_op_are_bound(void **state)
 }
 
 /* Parts of 0 must not become the default of 1: the tensor has no element for that part. */
-static void zero_parts_are_not_replaced_by_the_default(void **state)
+TEST(zero_parts_are_not_replaced_by_the_default)
 {
-    (void)state;
     struct attn_device device = {.ordinal = 0};
     struct attn_op *op = calloc(1, sizeof(*op));
     const struct attn_topk_desc d = {.size = sizeof(d), .top_k = 64};
@@ -551,14 +542,4 @@ static void zero_parts_are_not_replaced_by_the_default(void **state)
     free(op);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_calls_are_taken),
-        cmocka_unit_test(every_member_at_its_extremes_is_refused_or_sound),
-        cmocka_unit_test(two_members_at_once_are_refused_or_sound),
-        cmocka_unit_test(tensors_of_every_op_are_bound),
-        cmocka_unit_test(zero_parts_are_not_replaced_by_the_default),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -3,18 +3,13 @@
  * Tests libattn when HIP or the process misbehaves: every HIP call fails once, the device is lost,
  * the process forks.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/runtime/fixture.h"
+#include "tests/unit_test.h"
 
 static const struct made one[] = {{.gqa = "4"}};
 
@@ -43,9 +38,8 @@ static int whole_life(struct attn_pack *pack)
     return r;
 }
 
-static void each_hip_call_may_fail(void **state)
+TEST(each_hip_call_may_fail)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     f->device_count = 2;
     size_t size;
@@ -73,9 +67,8 @@ static void each_hip_call_may_fail(void **state)
     free(bytes);
 }
 
-static void errors_have_their_own_status(void **state)
+TEST(errors_have_their_own_status)
 {
-    (void)state;
     static const struct {
         int hip, status;
         const char *says;
@@ -100,9 +93,8 @@ static void errors_have_their_own_status(void **state)
     close_bench(&b);
 }
 
-static void a_lost_device_is_reported_by_the_launch(void **state)
+TEST(a_lost_device_is_reported_by_the_launch)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     struct bench b = open_bench(one, 1);
     const struct attn_prefill_desc d = plain_desc();
@@ -118,9 +110,8 @@ static void a_lost_device_is_reported_by_the_launch(void **state)
     close_bench(&b);
 }
 
-static void a_symbol_that_is_not_there_unloads_its_code(void **state)
+TEST(a_symbol_that_is_not_there_unloads_its_code)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct made absent[] = {{.symbol = "absent"}};
     struct bench b = open_bench(absent, 1);
@@ -133,9 +124,8 @@ static void a_symbol_that_is_not_there_unloads_its_code(void **state)
     close_bench(&b);
 }
 
-static void damaged_code_is_never_loaded(void **state)
+TEST(damaged_code_is_never_loaded)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     size_t size;
     char *bytes = make_pack(one, 1, &size);
@@ -157,9 +147,8 @@ static void damaged_code_is_never_loaded(void **state)
     free(bytes);
 }
 
-static void a_missing_or_wrong_library_is_named(void **state)
+TEST(a_missing_or_wrong_library_is_named)
 {
-    (void)state;
     fake_reset();
     size_t size;
     void *bytes = make_pack(one, 1, &size);
@@ -208,9 +197,8 @@ static int child(struct attn_pack *pack, struct attn_device *device, struct attn
     return 0;
 }
 
-static void a_forked_child_is_told_and_may_open_its_own(void **state)
+TEST(a_forked_child_is_told_and_may_open_its_own)
 {
-    (void)state;
     fake_reset();
     struct bench b = open_bench(one, 1);
     const struct attn_prefill_desc d = plain_desc();
@@ -229,16 +217,4 @@ static void a_forked_child_is_told_and_may_open_its_own(void **state)
     close_bench(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_hip_call_may_fail),
-        cmocka_unit_test(errors_have_their_own_status),
-        cmocka_unit_test(a_lost_device_is_reported_by_the_launch),
-        cmocka_unit_test(a_symbol_that_is_not_there_unloads_its_code),
-        cmocka_unit_test(damaged_code_is_never_loaded),
-        cmocka_unit_test(a_missing_or_wrong_library_is_named),
-        cmocka_unit_test(a_forked_child_is_told_and_may_open_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

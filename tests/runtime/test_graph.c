@@ -5,16 +5,11 @@
  * one causal bf16 prefill kernel of head_dim 128, and optionally the number of replays.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/runtime/graph.h"
+#include "tests/unit_test.h"
 #include "tools/verify/numbers.h"
 #include "tools/reference/prefill.h"
 
@@ -120,9 +115,8 @@ static void *capture(const struct attn_op *op, const struct step *s, void *strea
     return graph_captured(stream);
 }
 
-static void replays_see_new_lengths(void **state)
+TEST(replays_see_new_lengths)
 {
-    (void)state;
     struct graph_bench g = graph_open(ATTN_CHECK_DATA);
     const struct attn_prefill_desc d = {
         .size = sizeof(d),
@@ -156,6 +150,5 @@ int main(int argc, char **argv)
         return 2;
     if (argc > 3)
         replays = atoi(argv[3]);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(replays_see_new_lengths)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

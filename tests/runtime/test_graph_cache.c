@@ -6,16 +6,11 @@
  * device memory. After each replay every byte of both caches and of the gathered rows is compared
  * with plain copies. Arguments: the simulator's HIP library, the pack of graph_cache.yaml.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/runtime/graph.h"
+#include "tests/unit_test.h"
 #include "tools/verify/numbers.h"
 
 enum { DIM = 64, KV_HEADS = 2, ROW = KV_HEADS * DIM, PAGE = 16 };
@@ -220,9 +215,8 @@ static struct ops look_up(struct attn_device *device)
     return ops;
 }
 
-static void a_captured_page_goes_out_to_the_host_and_back(void **state)
+TEST(a_captured_page_goes_out_to_the_host_and_back)
 {
-    (void)state;
     struct graph_bench g = graph_open(0);
     const struct ops ops = look_up(g.device);
     void *memory, *pinned;
@@ -242,8 +236,5 @@ int main(int argc, char **argv)
 {
     if (!graph_begin(argc, argv))
         return 2;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_captured_page_goes_out_to_the_host_and_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

@@ -5,16 +5,11 @@
  * Arguments: the simulator's HIP library, the pack of graph_decode.yaml.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/runtime/graph.h"
+#include "tests/unit_test.h"
 #include "tools/verify/paged.h"
 #include "tools/reference/decode.h"
 
@@ -259,9 +254,8 @@ static void look_up(struct attn_device *device, struct attn_op *ops[2])
     assert_int_equal(attn_combine_lookup(device, &combine, &ops[1]), ATTN_OK);
 }
 
-static void replays_follow_new_plans(void **state)
+TEST(replays_follow_new_plans)
 {
-    (void)state;
     struct attn_op *ops[2];
     struct graph_bench g = graph_open(0);
     look_up(g.device, ops);
@@ -288,6 +282,5 @@ int main(int argc, char **argv)
 {
     if (!graph_begin(argc, argv))
         return 2;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(replays_follow_new_plans)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

@@ -5,16 +5,11 @@
  * and the work lists. Each launch reads what earlier ones wrote. Every replay is compared with the
  * host's planner and the reference. Arguments: the simulator's HIP library, a pack of the kernels.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/runtime/graph.h"
+#include "tests/unit_test.h"
 #include "tools/verify/numbers.h"
 #include "tools/reference/metadata.h"
 
@@ -178,9 +173,8 @@ static void replay(void *exec, void *stream, struct step *d)
     }
 }
 
-static void a_captured_step_follows_its_lengths(void **state)
+TEST(a_captured_step_follows_its_lengths)
 {
-    (void)state;
     struct attn_op *ops[N_KINDS + 1];
     struct graph_bench g = graph_open(0);
     for (int i = 0; i < N_KINDS; i++) {
@@ -203,6 +197,5 @@ int main(int argc, char **argv)
 {
     if (!graph_begin(argc, argv))
         return 2;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_captured_step_follows_its_lengths)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

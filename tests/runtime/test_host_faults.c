@@ -8,19 +8,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/runtime/fixture.h"
+#include "tests/unit_test.h"
 
 static struct {
     long fail_at;       /* the n-th call from now fails (1: the next); 0: none */
@@ -173,9 +168,8 @@ static int whole_life(void)
     return refused;
 }
 
-static void forks_that_cannot_be_watched_refuse_the_device(void **state)
+TEST(forks_that_cannot_be_watched_refuse_the_device)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     host.only = "pthread_atfork"; /* called once per process: this test runs first */
     host.fail_at = 1;
@@ -187,9 +181,8 @@ static void forks_that_cannot_be_watched_refuse_the_device(void **state)
     assert_int_equal(f->modules, 0);
 }
 
-static void each_host_call_may_fail(void **state)
+TEST(each_host_call_may_fail)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     int refused = 0, unnoticed = 0;
     for (int n = 1;; n++) {
@@ -226,11 +219,7 @@ int main(void)
     pack_path = path;
     fake_reset(); /* opens the fake permanently */
     host.held = 0;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forks_that_cannot_be_watched_refuse_the_device),
-        cmocka_unit_test(each_host_call_may_fail),
-    };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = run_unit_tests();
     unlink(path);
     return failed;
 }

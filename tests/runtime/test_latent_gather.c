@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests when libattn has rows of 584 bytes converted to 16 bits, and the memory for them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "runtime/attn.h"
+#include "tests/unit_test.h"
 
 enum { ROW_BYTES = 1024, UNITS = 256 };
 
@@ -43,9 +38,8 @@ static struct attn_mla_decode_gather choose(struct attn_mla_decode_desc d,
     return found;
 }
 
-static void prompts_convert_their_rows(void **state)
+TEST(prompts_convert_their_rows)
 {
-    (void)state;
     for (int heads = 8; heads <= 128; heads *= 2) {
         const enum attn_kv_layout layouts[] = {ATTN_KV_SCALES_LAST, ATTN_KV_PLANES};
         for (int i = 0; i < 2; i++) {
@@ -57,9 +51,8 @@ static void prompts_convert_their_rows(void **state)
     }
 }
 
-static void a_few_queries_over_many_rows_do_not(void **state)
+TEST(a_few_queries_over_many_rows_do_not)
 {
-    (void)state;
     const struct attn_mla_decode_desc d = layer(ATTN_KV_SCALES_LAST, 128);
     assert_int_equal(choose(d, prompt(64, 1152, 1 << 20)).rows, 0);
     assert_int_equal(choose(d, prompt(64, 1152, 1 << 20)).bytes, 0);
@@ -72,9 +65,8 @@ static void a_few_queries_over_many_rows_do_not(void **state)
 }
 
 /* Rows of e2m1 are converted with rows of 528 bytes beside them, in two launches, and without. */
-static void rows_of_e2m1_and_mxfp8_are_converted(void **state)
+TEST(rows_of_e2m1_and_mxfp8_are_converted)
 {
-    (void)state;
     const enum attn_kv_layout layouts[] = {ATTN_KV_PACKED_FP4, ATTN_KV_PACKED_MXFP4,
                                            ATTN_KV_PACKED_MXFP8};
     for (int i = 0; i < 3; i++) {
@@ -90,9 +82,8 @@ static void rows_of_e2m1_and_mxfp8_are_converted(void **state)
 
 /* A call whose kernel converts each row as both forms saves more. So rows are converted for fewer
  * queries than with same_rows. */
-static void rows_of_both_forms_are_converted_sooner(void **state)
+TEST(rows_of_both_forms_are_converted_sooner)
 {
-    (void)state;
     struct attn_mla_decode_desc d = layer(ATTN_KV_PACKED_FP4, 16);
     int32_t least[2] = {0, 0};
     for (int same = 0; same < 2; same++) {
@@ -104,16 +95,14 @@ static void rows_of_both_forms_are_converted_sooner(void **state)
     assert_true(least[0] > 0 && least[0] <= least[1]);
 }
 
-static void other_rows_do_not(void **state)
+TEST(other_rows_do_not)
 {
-    (void)state;
     assert_int_equal(choose(layer(ATTN_KV_NHD, 128), prompt(2048, 1279, 10240)).rows, 0);
     assert_int_equal(choose(layer(ATTN_KV_PACKED, 128), prompt(2048, 1279, 10240)).rows, 0);
 }
 
-static void room_is_a_limit(void **state)
+TEST(room_is_a_limit)
 {
-    (void)state;
     struct attn_mla_decode_gather_shape s = prompt(2048, 1279, 10240);
     s.bytes_most = 10240 * ROW_BYTES;
     assert_int_equal(choose(layer(ATTN_KV_SCALES_LAST, 128), s).rows, 10240);
@@ -121,9 +110,8 @@ static void room_is_a_limit(void **state)
     assert_int_equal(choose(layer(ATTN_KV_SCALES_LAST, 128), s).rows, 0);
 }
 
-static void unknown_targets_have_the_costs_of_gfx942(void **state)
+TEST(unknown_targets_have_the_costs_of_gfx942)
 {
-    (void)state;
     const struct attn_mla_decode_desc d = layer(ATTN_KV_SCALES_LAST, 128);
     const char *const names[] = {NULL, "gfx90a", "gfx942"};
     for (int entries = 1; entries < 100; entries++) {
@@ -138,17 +126,15 @@ static void unknown_targets_have_the_costs_of_gfx942(void **state)
     }
 }
 
-static void the_most_queries_and_entries_save_the_most_time(void **state)
+TEST(the_most_queries_and_entries_save_the_most_time)
 {
-    (void)state;
     struct attn_mla_decode_gather_shape s = prompt(1 << 24, 1 << 24, 1 << 24);
     s.compute_units = 1;
     assert_int_equal(choose(layer(ATTN_KV_SCALES_LAST, 128), s).rows, 1 << 24);
 }
 
-static void wrong_numbers_are_errors(void **state)
+TEST(wrong_numbers_are_errors)
 {
-    (void)state;
     const struct attn_mla_decode_desc d = layer(ATTN_KV_SCALES_LAST, 128);
     const struct attn_mla_decode_gather_shape good = prompt(1, 1, 1);
     struct attn_mla_decode_gather g;
@@ -171,18 +157,4 @@ static void wrong_numbers_are_errors(void **state)
     assert_int_equal(attn_mla_decode_gather_plan(&none, &good, &g), ATTN_BAD_ARGUMENT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prompts_convert_their_rows),
-        cmocka_unit_test(a_few_queries_over_many_rows_do_not),
-        cmocka_unit_test(rows_of_e2m1_and_mxfp8_are_converted),
-        cmocka_unit_test(rows_of_both_forms_are_converted_sooner),
-        cmocka_unit_test(other_rows_do_not),
-        cmocka_unit_test(room_is_a_limit),
-        cmocka_unit_test(unknown_targets_have_the_costs_of_gfx942),
-        cmocka_unit_test(the_most_queries_and_entries_save_the_most_time),
-        cmocka_unit_test(wrong_numbers_are_errors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

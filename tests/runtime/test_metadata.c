@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests libattn's messages for wrong metadata calls, and the values of correct ones. Only the
  * family's functions run, no kernel. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "runtime/family.h"
+#include "tests/unit_test.h"
 
 static int32_t memory[16];
 static int64_t wide[16];
@@ -51,18 +46,16 @@ static void fails(enum attn_metadata kind, const struct attn_metadata_args *a, c
         fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
 }
 
-static void unknown_kinds_are_refused(void **state)
+TEST(unknown_kinds_are_refused)
 {
-    (void)state;
     const struct attn_metadata_desc d = {.size = sizeof(d), .kind = 5};
     union attn_desc desc;
     assert_int_equal(attn_family_metadata.normalise(&d, &desc), ATTN_BAD_ARGUMENT);
     assert_non_null(strstr(attn_last_error(), "kind 5 is none of enum attn_metadata"));
 }
 
-static void pointers_that_are_needed_are_named(void **state)
+TEST(pointers_that_are_needed_are_named)
 {
-    (void)state;
     static const struct {
         enum attn_metadata kind;
         size_t pointer;
@@ -91,9 +84,8 @@ static void pointers_that_are_needed_are_named(void **state)
     }
 }
 
-static void counts_are_checked(void **state)
+TEST(counts_are_checked)
 {
-    (void)state;
     struct attn_metadata_args a = plain_args();
     a.batch = -1;
     fails(ATTN_METADATA_INDPTR, &a, "is negative");
@@ -108,9 +100,8 @@ static void counts_are_checked(void **state)
     fails(ATTN_METADATA_DRAFT_SLOTS, &a, "draft slots need page numbers");
 }
 
-static void a_table_of_slots_is_read_page_by_page(void **state)
+TEST(a_table_of_slots_is_read_page_by_page)
 {
-    (void)state;
     struct attn_metadata_args a = plain_args();
     struct attn_call call;
     a.table_of_slots = true;
@@ -125,9 +116,8 @@ static void a_table_of_slots_is_read_page_by_page(void **state)
 }
 
 /* Without sequences an indptr still has its first element, 0. */
-static void empty_batches_need_no_pointers(void **state)
+TEST(empty_batches_need_no_pointers)
 {
-    (void)state;
     const struct attn_metadata_args none = {.size = sizeof(none), .page_size = 16};
     struct attn_metadata_args a = plain_args();
     struct attn_call call;
@@ -142,14 +132,4 @@ static void empty_batches_need_no_pointers(void **state)
     assert_true(call.empty);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unknown_kinds_are_refused),
-        cmocka_unit_test(pointers_that_are_needed_are_named),
-        cmocka_unit_test(counts_are_checked),
-        cmocka_unit_test(a_table_of_slots_is_read_page_by_page),
-        cmocka_unit_test(empty_batches_need_no_pointers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -3,18 +3,13 @@
  * Tests mla_decode in libattn: descriptors and launches with lists of slots, and what
  * ATTN_CHECK_DATA finds in the lists.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "attn_dlpack.h"
 #include "tests/runtime/fixture.h"
+#include "tests/unit_test.h"
 
 enum {
     AT_KV_LENS = 0,
@@ -161,9 +156,8 @@ static void refuse(const struct attn_op *op, const struct attn_mla_decode_args *
     says(text);
 }
 
-static void lists_of_slots_have_kernels_of_their_own(void **state)
+TEST(lists_of_slots_have_kernels_of_their_own)
 {
-    (void)state;
     fake_reset();
     struct bench b = open_kernels(0);
     attn_op_destroy(look_up(&b, ATTN_PAGES_BLOCKS, "rows"));
@@ -180,9 +174,8 @@ static void lists_of_slots_have_kernels_of_their_own(void **state)
     close_bench(&b);
 }
 
-static void queries_of_fp8_have_a_scale(void **state)
+TEST(queries_of_fp8_have_a_scale)
 {
-    (void)state;
     fake_reset();
     struct bench b = open_kernels(0);
     struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
@@ -206,9 +199,8 @@ static void queries_of_fp8_have_a_scale(void **state)
     close_bench(&b);
 }
 
-static void two_sources_are_of_lists_of_rows(void **state)
+TEST(two_sources_are_of_lists_of_rows)
 {
-    (void)state;
     fake_reset();
     struct bench b = open_kernels(ATTN_CHECK_DATA);
     struct attn_mla_decode_desc d = desc(ATTN_PAGES_INDICES);
@@ -240,9 +232,8 @@ static void two_sources_are_of_lists_of_rows(void **state)
 }
 
 /* A second source of rows of scales_last has pages. Their rows may be more than 2^31. */
-static void second_pages_have_many_rows(void **state)
+TEST(second_pages_have_many_rows)
 {
-    (void)state;
     fake_reset();
     struct bench b = open_kernels(ATTN_CHECK_DATA);
     struct attn_mla_decode_desc d = desc(ATTN_PAGES_INDICES);
@@ -266,9 +257,8 @@ static void second_pages_have_many_rows(void **state)
     close_bench(&b);
 }
 
-static void rows_of_e2m1_are_in_both_sources(void **state)
+TEST(rows_of_e2m1_are_in_both_sources)
 {
-    (void)state;
     fake_reset();
     struct bench b = open_kernels(0);
     struct attn_mla_decode_desc d = desc(ATTN_PAGES_INDICES);
@@ -295,9 +285,8 @@ static void rows_of_e2m1_are_in_both_sources(void **state)
     close_bench(&b);
 }
 
-static void a_shard_is_one_of_several(void **state)
+TEST(a_shard_is_one_of_several)
 {
-    (void)state;
     fake_reset();
     struct bench b = open_kernels(ATTN_CHECK_DATA);
     struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
@@ -336,9 +325,8 @@ static int64_t handed(const struct fakehip *fake, int at, size_t size)
     return v;
 }
 
-static void packed_rows_are_of_one_kind(void **state)
+TEST(packed_rows_are_of_one_kind)
 {
-    (void)state;
     const struct fakehip *const fake = fake_reset();
     struct bench b = open_kernels(0);
     struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
@@ -386,9 +374,8 @@ static void packed_rows_are_of_one_kind(void **state)
 }
 
 /* Rows of planes are in two tensors of bytes, of the cache and of the second source. */
-static void rows_are_in_two_tensors(void **state)
+TEST(rows_are_in_two_tensors)
 {
-    (void)state;
     const struct fakehip *const fake = fake_reset();
     struct bench b = open_kernels(ATTN_CHECK_DATA);
     struct attn_mla_decode_desc d = desc(ATTN_PAGES_INDICES);
@@ -430,9 +417,8 @@ static void rows_are_in_two_tensors(void **state)
 
 /* A tensor of packed rows has bytes: 512 elements, 4 scales and 64 elements of 16 bits. A cache
  * with one scale takes the scale as a tensor too. */
-static void tensors_are_rows_of_the_cache_and_its_scale(void **state)
+TEST(tensors_are_rows_of_the_cache_and_its_scale)
 {
-    (void)state;
     fake_reset();
     struct bench b = open_kernels(0);
     struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
@@ -481,9 +467,8 @@ static void tensors_are_rows_of_the_cache_and_its_scale(void **state)
     close_bench(&b);
 }
 
-static void lists_may_have_no_lengths(void **state)
+TEST(lists_may_have_no_lengths)
 {
-    (void)state;
     const struct fakehip *const fake = fake_reset();
     struct bench b = open_kernels(0);
     struct attn_op *op = look_up(&b, ATTN_PAGES_BLOCKS, "rows");
@@ -509,9 +494,8 @@ static void lists_may_have_no_lengths(void **state)
     close_bench(&b);
 }
 
-static void slots_are_checked_on_request(void **state)
+TEST(slots_are_checked_on_request)
 {
-    (void)state;
     fake_reset();
     struct bench b = open_kernels(ATTN_CHECK_DATA);
     struct attn_op *op = look_up(&b, ATTN_PAGES_BLOCKS, "rows");
@@ -544,9 +528,8 @@ static void slots_are_checked_on_request(void **state)
 }
 
 /* The third block has 32 of the 160 slots. */
-static void blocks_are_checked_on_request(void **state)
+TEST(blocks_are_checked_on_request)
 {
-    (void)state;
     fake_reset();
     static const int32_t whole[] = {256, 0, 64}, more[] = {257, 0, 64}, ends[] = {96, 0, 33};
     static const int32_t blocks[3][4] = {{1, 2, -1, 3}, {0, 0, 0, 0}, {2, 0, 0, 0}};
@@ -571,9 +554,8 @@ static void blocks_are_checked_on_request(void **state)
 }
 
 /* A sequence has a cache line of tickets; only its first count must be 0 between launches. */
-static void lines_of_tickets_are_checked_on_request(void **state)
+TEST(lines_of_tickets_are_checked_on_request)
 {
-    (void)state;
     fake_reset();
     struct bench b = open_kernels(ATTN_CHECK_DATA);
     struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
@@ -610,22 +592,4 @@ static void lines_of_tickets_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lists_of_slots_have_kernels_of_their_own),
-        cmocka_unit_test(lists_may_have_no_lengths),
-        cmocka_unit_test(two_sources_are_of_lists_of_rows),
-        cmocka_unit_test(rows_of_e2m1_are_in_both_sources),
-        cmocka_unit_test(second_pages_have_many_rows),
-        cmocka_unit_test(rows_are_in_two_tensors),
-        cmocka_unit_test(a_shard_is_one_of_several),
-        cmocka_unit_test(packed_rows_are_of_one_kind),
-        cmocka_unit_test(tensors_are_rows_of_the_cache_and_its_scale),
-        cmocka_unit_test(queries_of_fp8_have_a_scale),
-        cmocka_unit_test(slots_are_checked_on_request),
-        cmocka_unit_test(blocks_are_checked_on_request),
-        cmocka_unit_test(lines_of_tickets_are_checked_on_request),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

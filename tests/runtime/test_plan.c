@@ -4,17 +4,12 @@
  * sequence occurs once and in order, items do not exceed their memory, lists are balanced, and the
  * reduction's rows are right. The closed form is computed independently.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "runtime/attn.h"
 #include "tests/runtime/fixture.h"
+#include "tests/unit_test.h"
 
 enum { BATCH_MAX = 40, LISTS_MAX = 320, HEADS_MAX = 8, INFO = 8 };
 enum { ITEMS_MAX = (BATCH_MAX + LISTS_MAX) * HEADS_MAX, UNWRITTEN = -77 };
@@ -232,9 +227,8 @@ static void check_balance(const struct case_ *c)
     }
 }
 
-static void plans_of_random_batches_keep_their_promises(void **state)
+TEST(plans_of_random_batches_keep_their_promises)
 {
-    (void)state;
     struct case_ *c = malloc(sizeof(*c));
     assert_non_null(c);
     for (int i = 0; i < 3000; i++) {
@@ -249,9 +243,8 @@ static void plans_of_random_batches_keep_their_promises(void **state)
 }
 
 /* One long sequence and three short ones, 4 lists for one head: computed by hand. */
-static void a_long_sequence_is_cut(void **state)
+TEST(a_long_sequence_is_cut)
 {
-    (void)state;
     static struct case_ c;
     plan_shape(&c,
                (struct attn_decode_plan_shape){
@@ -274,9 +267,8 @@ static void a_long_sequence_is_cut(void **state)
 }
 
 /* Two sequences of 9 and 2 units, 5 lists: pieces of at most 3 units make 4 pieces. */
-static void pieces_are_equal_where_lists_suffice(void **state)
+TEST(pieces_are_equal_where_lists_suffice)
 {
-    (void)state;
     static struct case_ c;
     plan_shape(&c,
                (struct attn_decode_plan_shape){
@@ -295,9 +287,8 @@ static void pieces_are_equal_where_lists_suffice(void **state)
 
 /* Two sequences of 20 units of 32 keys, 8 lists: four pieces of 5 units each. With units of 64 keys
  * a sequence of 10 units has three pieces of 3 units, and one of 1. */
-static void small_units_make_equal_pieces(void **state)
+TEST(small_units_make_equal_pieces)
 {
-    (void)state;
     static struct case_ c;
     for (int32_t unit = 32; unit <= 64; unit += 32) {
         plan_shape(
@@ -315,9 +306,8 @@ static void small_units_make_equal_pieces(void **state)
 }
 
 /* The batch of a_long_sequence_is_cut(), with items that cost as much as four units. */
-static void costly_items_are_cut_later(void **state)
+TEST(costly_items_are_cut_later)
 {
-    (void)state;
     static struct case_ c;
     plan_shape(&c,
                (struct attn_decode_plan_shape){
@@ -333,9 +323,8 @@ static void costly_items_are_cut_later(void **state)
 
 /* Eight sequences without keys, more than a head has parts. The last part takes the rest, and the
  * second head's lists begin with its first part. */
-static void the_last_part_takes_the_rest(void **state)
+TEST(the_last_part_takes_the_rest)
 {
-    (void)state;
     static struct case_ c;
     plan_shape(&c,
                (struct attn_decode_plan_shape){
@@ -349,9 +338,8 @@ static void the_last_part_takes_the_rest(void **state)
 
 /* Four sequences without keys, which cost 20 together: a part has room for two item costs, not for
  * a third. */
-static void a_part_has_room_for_two_item_costs(void **state)
+TEST(a_part_has_room_for_two_item_costs)
 {
-    (void)state;
     static struct case_ c;
     plan_shape(&c,
                (struct attn_decode_plan_shape){
@@ -364,9 +352,8 @@ static void a_part_has_room_for_two_item_costs(void **state)
 }
 
 /* A causal sequence of 512 queries, in tiles of 64. A piece may have half of an item's cost. */
-static void tiles_are_cut_finer_than_sequences(void **state)
+TEST(tiles_are_cut_finer_than_sequences)
 {
-    (void)state;
     static struct case_ c;
     plan_shape(&c,
                (struct attn_decode_plan_shape){.batch = 1,
@@ -391,9 +378,8 @@ static void tiles_are_cut_finer_than_sequences(void **state)
 
 /* The last 128 of 640 tokens, in tiles of 64: 9 and 10 units. Pieces of 9 units are longer than the
  * payload of 8, by less than an item's cost. */
-static void pieces_of_tiles_may_exceed_the_payload(void **state)
+TEST(pieces_of_tiles_may_exceed_the_payload)
 {
-    (void)state;
     static struct case_ c;
     plan_shape(&c,
                (struct attn_decode_plan_shape){
@@ -409,9 +395,8 @@ static void pieces_of_tiles_may_exceed_the_payload(void **state)
 
 /* 512 queries in tiles of 64 with a window of 64 keys: 8 tiles of 2 units. Lists of up to 3 tiles
  * cost 12, and the payload is 11. Of 5 lists with a payload of 7, 3 have two tiles. */
-static void tiles_of_equal_length_stay_whole(void **state)
+TEST(tiles_of_equal_length_stay_whole)
 {
-    (void)state;
     static const struct {
         int32_t lists, indptr[6];
     } cases[] = {{3, {0, 3, 6, 8}}, {5, {0, 2, 4, 6, 7, 8}}};
@@ -435,7 +420,7 @@ static void tiles_of_equal_length_stay_whole(void **state)
 
 /* Tests the numbers of items, of partial results and of their rows. They follow from the numbers
  * of sequences, lists, KV heads and queries. */
-static void sizes_follow_the_definition(void **state)
+TEST(sizes_follow_the_definition)
 {
     static const struct {
         int32_t batch, lists, kv_heads, q_len, items, partials, rows;
@@ -464,9 +449,8 @@ static void sizes_follow_the_definition(void **state)
 
 /* One sequence has 64 units and 64 lists. The time to merge r parts makes pieces longer: r q^2 is
  * at least 64 for pieces of q units. */
-static void the_merge_rate_bounds_pieces(void **state)
+TEST(the_merge_rate_bounds_pieces)
 {
-    (void)state;
     static const struct {
         int32_t rate, keys;
     } cases[] = {{0, 256}, {4, 256}, {1, 512}, {16, 128}, {64, 64}, {256, 64}};
@@ -486,9 +470,8 @@ static void the_merge_rate_bounds_pieces(void **state)
 
 /* 32 sequences of 16k keys with a window of 128 and four queries each: 131 visible keys, from
  * number 16253 on. */
-static void keys_before_a_window_are_in_no_item(void **state)
+TEST(keys_before_a_window_are_in_no_item)
 {
-    (void)state;
     static struct case_ c;
     c = (struct case_){
         .shape = {.size = sizeof(c.shape),
@@ -511,9 +494,8 @@ static void keys_before_a_window_are_in_no_item(void **state)
     assert_int_equal(keys, 32 * 144);
 }
 
-static void bad_shapes_are_refused(void **state)
+TEST(bad_shapes_are_refused)
 {
-    (void)state;
     const struct attn_decode_plan_shape good = {
         .size = sizeof(good),
         .batch = 1,
@@ -558,9 +540,8 @@ static void bad_shapes_are_refused(void **state)
     says("kv_lens is NULL");
 }
 
-static void a_plan_fits_into_one_allocation(void **state)
+TEST(a_plan_fits_into_one_allocation)
 {
-    (void)state;
     struct attn_decode_plan_shape shape = {
         .size = sizeof(shape), .batch = 3, .q_len = 2, .heads = 8, .kv_heads = 2, .lists = 8};
     const int32_t kv_lens[] = {900, 0, 70};
@@ -605,24 +586,4 @@ static void a_plan_fits_into_one_allocation(void **state)
     says("lists 0");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_plan_fits_into_one_allocation),
-        cmocka_unit_test(plans_of_random_batches_keep_their_promises),
-        cmocka_unit_test(a_long_sequence_is_cut),
-        cmocka_unit_test(pieces_are_equal_where_lists_suffice),
-        cmocka_unit_test(costly_items_are_cut_later),
-        cmocka_unit_test(the_last_part_takes_the_rest),
-        cmocka_unit_test(a_part_has_room_for_two_item_costs),
-        cmocka_unit_test(tiles_are_cut_finer_than_sequences),
-        cmocka_unit_test(pieces_of_tiles_may_exceed_the_payload),
-        cmocka_unit_test(tiles_of_equal_length_stay_whole),
-        cmocka_unit_test(sizes_follow_the_definition),
-        cmocka_unit_test(the_merge_rate_bounds_pieces),
-        cmocka_unit_test(small_units_make_equal_pieces),
-        cmocka_unit_test(keys_before_a_window_are_in_no_item),
-        cmocka_unit_test(bad_shapes_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

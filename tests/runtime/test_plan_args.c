@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests libattn's messages for wrong plan calls, and the values of correct ones. Only the family's
  * functions run, no kernel. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "runtime/family.h"
+#include "tests/unit_test.h"
 
 static _Alignas(16) int32_t memory[16];
 
@@ -44,9 +39,8 @@ static void fails(const struct attn_plan_args *a, const char *text)
         fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
 }
 
-static void bad_shapes_are_refused(void **state)
+TEST(bad_shapes_are_refused)
 {
-    (void)state;
     struct attn_plan_args a = plain_args();
     a.shape.size = 4;
     fails(&a, "shape->size");
@@ -61,9 +55,8 @@ static void bad_shapes_are_refused(void **state)
     fails(&a, "more than 65471 lists for a kv head");
 }
 
-static void pointers_that_are_needed_are_named(void **state)
+TEST(pointers_that_are_needed_are_named)
 {
-    (void)state;
     struct attn_plan_args a = plain_args();
     a.lengths.kv_lens = NULL;
     fails(&a, "kv_lens is NULL");
@@ -79,9 +72,8 @@ static void pointers_that_are_needed_are_named(void **state)
     }
 }
 
-static void values_are_those_of_the_definition(void **state)
+TEST(values_are_those_of_the_definition)
 {
-    (void)state;
     struct attn_plan_args a = plain_args();
     struct attn_call call;
     assert_int_equal(fill(&a, &call), ATTN_OK);
@@ -111,12 +103,4 @@ static void values_are_those_of_the_definition(void **state)
     assert_true(call.empty);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_shapes_are_refused),
-        cmocka_unit_test(pointers_that_are_needed_are_named),
-        cmocka_unit_test(values_are_those_of_the_definition),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -5,18 +5,13 @@
  * prefill kernel of head_dim 128. Without arguments: the fake, and a generated pack.
  */
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "runtime/attn.h"
 #include "tests/runtime/packs.h"
+#include "tests/unit_test.h"
 
 /* The functions of libattn that this test calls. Members have their names. */
 struct library {
@@ -75,9 +70,8 @@ static void use(const void *bytes, size_t size)
     assert_null(dlopen(ATTN_LIBRARY, RTLD_NOW | RTLD_NOLOAD)); /* it is unloaded */
 }
 
-static void a_plug_in_may_be_opened_again_and_again(void **state)
+TEST(a_plug_in_may_be_opened_again_and_again)
 {
-    (void)state;
     const struct made kernels[] = {{.gqa = "4"}};
     size_t size;
     void *bytes = make_pack(kernels, 1, &size);
@@ -97,8 +91,5 @@ int main(int argc, char **argv)
         hip_library = argv[1];
         pack_path = argv[2];
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_plug_in_may_be_opened_again_and_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

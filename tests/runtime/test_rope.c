@@ -3,16 +3,11 @@
  * Tests libattn's messages for wrong rope_qk_norm_cache calls, and the values of correct ones. Only
  * the family's functions run, no kernel.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "runtime/family.h"
+#include "tests/unit_test.h"
 
 static _Alignas(16) char memory[64];
 
@@ -98,9 +93,8 @@ static void fails(const struct attn_rope_qk_norm_cache_desc *d,
         fails(&d, &a, text);                                  \
     } while (0)
 
-static void descriptors_out_of_range_are_refused(void **state)
+TEST(descriptors_out_of_range_are_refused)
 {
-    (void)state;
     DESC("neither ATTN_BF16 nor ATTN_FP16", d.dtype = ATTN_FP8);
     DESC("q_out_dtype 4 is neither dtype nor ATTN_FP8", d.q_out_dtype = ATTN_INT8);
     DESC("rope 3 is none of enum attn_rope", d.rope = 3);
@@ -115,9 +109,8 @@ static void descriptors_out_of_range_are_refused(void **state)
     DESC("page_size 4", d.cache.page_size = 4; d.cache.layout = ATTN_KV_SHUFFLE);
 }
 
-static void arguments_that_are_missing_are_named(void **state)
+TEST(arguments_that_are_missing_are_named)
 {
-    (void)state;
     ARGS("tokens is negative", a.tokens = -1);
     ARGS("k is NULL", a.k = NULL);
     ARGS("slot_mapping is set, v is NULL", a.v = NULL);
@@ -137,9 +130,8 @@ static void arguments_that_are_missing_are_named(void **state)
          a.positions_stride = 4);
 }
 
-static void tensors_are_aligned_and_heads_do_not_overlap(void **state)
+TEST(tensors_are_aligned_and_heads_do_not_overlap)
 {
-    (void)state;
     ARGS("q is not aligned to 16 bytes", a.q = memory + 8);
     ARGS("not a multiple of 8 elements", a.k_token_stride = 1028);
     ARGS("q_out_token_stride or q_out_head_stride is below a row", a.q_out_head_stride = 64);
@@ -147,9 +139,8 @@ static void tensors_are_aligned_and_heads_do_not_overlap(void **state)
          a.v_head_stride = (INT64_C(1) << 29) + 8);
 }
 
-static void strides_follow_from_the_shape(void **state)
+TEST(strides_follow_from_the_shape)
 {
-    (void)state;
     struct attn_rope_qk_norm_cache_desc d = plain_desc();
     struct attn_rope_qk_norm_cache_args a = plain_args();
     struct attn_call call;
@@ -169,9 +160,8 @@ static void strides_follow_from_the_shape(void **state)
     assert_int_equal(call.values[ATTN_ARG_K_IN_HEAD_STRIDE].i64, 128);
 }
 
-static void without_slots_there_is_no_cache(void **state)
+TEST(without_slots_there_is_no_cache)
 {
-    (void)state;
     const struct attn_rope_qk_norm_cache_desc d = plain_desc();
     struct attn_rope_qk_norm_cache_args a = plain_args();
     struct attn_call call;
@@ -187,9 +177,8 @@ static void without_slots_there_is_no_cache(void **state)
     assert_true(call.empty);
 }
 
-static void waves_follow_the_tokens(void **state)
+TEST(waves_follow_the_tokens)
 {
-    (void)state;
     static const struct {
         int32_t heads, tokens;
         bool bias;
@@ -221,15 +210,4 @@ static void waves_follow_the_tokens(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(descriptors_out_of_range_are_refused),
-        cmocka_unit_test(arguments_that_are_missing_are_named),
-        cmocka_unit_test(tensors_are_aligned_and_heads_do_not_overlap),
-        cmocka_unit_test(strides_follow_from_the_shape),
-        cmocka_unit_test(without_slots_there_is_no_cache),
-        cmocka_unit_test(waves_follow_the_tokens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

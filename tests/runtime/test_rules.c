@@ -3,15 +3,10 @@
  * Tests the rules of ops that relate arguments to each other: valid calls are filled in, and calls
  * that break a rule are refused with its sentence. No kernel runs.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "runtime/family.h"
+#include "tests/unit_test.h"
 
 static _Alignas(32) char memory[64];
 static void *const m = memory;
@@ -43,9 +38,8 @@ static void lookup(const struct attn_family *family, const void *d, const char *
     says(family->normalise(d, &desc), text);
 }
 
-static void a_selection_merges_lists_of_plans(void **state)
+TEST(a_selection_merges_lists_of_plans)
 {
-    (void)state;
     const struct attn_family *const topk = &attn_family_topk;
     const struct attn_topk_desc rows = {.size = sizeof(rows), .top_k = 64};
     struct attn_topk_desc d = rows;
@@ -87,9 +81,8 @@ static void a_selection_merges_lists_of_plans(void **state)
     call(topk, &d, &a, "splits are for the first of two launches");
 }
 
-static void products_and_norms_have_whole_sets_of_tensors(void **state)
+TEST(products_and_norms_have_whole_sets_of_tensors)
 {
-    (void)state;
     const struct attn_head_product_desc product = {.size = sizeof(product),
                                                    .dtype = ATTN_BF16,
                                                    .head_dim = 512,
@@ -114,9 +107,8 @@ static void products_and_norms_have_whole_sets_of_tensors(void **state)
     call(&attn_family_qk_rmsnorm, &norm, &n, "kv is set, kv_weight or kv_out is NULL");
 }
 
-static void latents_rotate_where_they_have_more_columns(void **state)
+TEST(latents_rotate_where_they_have_more_columns)
 {
-    (void)state;
     const struct attn_family *const family = &attn_family_mla_rope_cache;
     struct attn_mla_rope_cache_desc d = {.size = sizeof(d),
                                          .dtype = ATTN_BF16,
@@ -157,9 +149,8 @@ static void latents_rotate_where_they_have_more_columns(void **state)
     lookup(family, &d, "rows of cache.layout are key and value, and norm or product_dim is set");
 }
 
-static void weights_of_fp8_are_for_a_product(void **state)
+TEST(weights_of_fp8_are_for_a_product)
 {
-    (void)state;
     const struct attn_family *const family = &attn_family_mla_rope_cache;
     struct attn_mla_rope_cache_desc d = {.size = sizeof(d),
                                          .dtype = ATTN_BF16,
@@ -216,9 +207,8 @@ static struct attn_indexer_topk_args indexer_args(void)
                                            .block_table_stride = 4};
 }
 
-static void indexers_read_pages_of_their_kind(void **state)
+TEST(indexers_read_pages_of_their_kind)
 {
-    (void)state;
     const struct attn_family *const family = &attn_family_indexer_topk;
     const struct attn_indexer_topk_desc paged = {
         .size = sizeof(paged), .top_k = 512, .heads = 64, .paged = true};
@@ -259,9 +249,8 @@ static void indexers_read_pages_of_their_kind(void **state)
     lookup(family, &d, "index_keys is ATTN_INDEX_KEYS_MXFP4, and paged is false");
 }
 
-static void logits_are_of_pages_of_their_kind(void **state)
+TEST(logits_are_of_pages_of_their_kind)
 {
-    (void)state;
     const struct attn_family *const family = &attn_family_indexer_logits;
     struct attn_indexer_logits_desc d = {.size = sizeof(d), .heads = 64, .paged = true};
     struct attn_indexer_logits_args a = {.size = sizeof(a),
@@ -291,9 +280,8 @@ static void logits_are_of_pages_of_their_kind(void **state)
 
 /* Tests of SHUFFLE pages, which interleave sixteen tokens. Other page layouts have tests of their
  * own. */
-static void shuffled_pages_have_sixteens_of_tokens(void **state)
+TEST(shuffled_pages_have_sixteens_of_tokens)
 {
-    (void)state;
     const struct attn_indexer_gather_desc gather = {.size = sizeof(gather),
                                                     .layout = ATTN_KV_SHUFFLE};
     struct attn_indexer_gather_args g = {.size = sizeof(g),
@@ -344,9 +332,8 @@ static void shuffled_pages_have_sixteens_of_tokens(void **state)
     call(&attn_family_indexer_topk, &topk, &t, NULL);
 }
 
-static void decode_has_work_lists_and_windows(void **state)
+TEST(decode_has_work_lists_and_windows)
 {
-    (void)state;
     struct attn_decode_desc d = {.size = sizeof(d),
                                  .dtype = ATTN_BF16,
                                  .q_dtype = ATTN_BF16,
@@ -393,9 +380,8 @@ static void decode_has_work_lists_and_windows(void **state)
     call(&attn_family_decode, &d, &a, NULL);
 }
 
-static void latent_decode_has_work_lists(void **state)
+TEST(latent_decode_has_work_lists)
 {
-    (void)state;
     const struct attn_mla_decode_desc d = {.size = sizeof(d),
                                            .dtype = ATTN_BF16,
                                            .head_dim = 576,
@@ -420,9 +406,8 @@ static void latent_decode_has_work_lists(void **state)
     call(&attn_family_mla_decode, &d, &a, NULL);
 }
 
-static void rotated_queries_of_fp8_go_elsewhere(void **state)
+TEST(rotated_queries_of_fp8_go_elsewhere)
 {
-    (void)state;
     struct attn_rope_qk_norm_cache_desc d = {.size = sizeof(d),
                                              .dtype = ATTN_BF16,
                                              .head_dim = 128,
@@ -445,9 +430,8 @@ static void rotated_queries_of_fp8_go_elsewhere(void **state)
     call(&attn_family_rope_qk_norm_cache, &d, &a, NULL);
 }
 
-static void prefill_has_windows_and_chunks(void **state)
+TEST(prefill_has_windows_and_chunks)
 {
-    (void)state;
     struct attn_prefill_desc d = {.size = sizeof(d),
                                   .dtype = ATTN_BF16,
                                   .q_dtype = ATTN_BF16,
@@ -488,9 +472,8 @@ static void prefill_has_windows_and_chunks(void **state)
     call(&attn_family_prefill, &d, &a, NULL);
 }
 
-static void prefill_has_scales_of_heads(void **state)
+TEST(prefill_has_scales_of_heads)
 {
-    (void)state;
     struct attn_prefill_desc d = {.size = sizeof(d),
                                   .dtype = ATTN_BF16,
                                   .q_dtype = ATTN_BF16,
@@ -522,9 +505,8 @@ static void prefill_has_scales_of_heads(void **state)
     lookup(&attn_family_prefill, &d, "q_dtype is ATTN_FP8, mask is ATTN_MASK_CUSTOM");
 }
 
-static void shared_lists_have_room_for_masks(void **state)
+TEST(shared_lists_have_room_for_masks)
 {
-    (void)state;
     const struct attn_family *const family = &attn_family_shared_lists;
     const struct attn_shared_lists_desc d = {.size = sizeof(d)};
     const struct attn_shared_lists_args eight = {.size = sizeof(eight),
@@ -562,22 +544,4 @@ static void shared_lists_have_room_for_masks(void **state)
     call(family, &d, &a, NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_selection_merges_lists_of_plans),
-        cmocka_unit_test(products_and_norms_have_whole_sets_of_tensors),
-        cmocka_unit_test(latents_rotate_where_they_have_more_columns),
-        cmocka_unit_test(weights_of_fp8_are_for_a_product),
-        cmocka_unit_test(indexers_read_pages_of_their_kind),
-        cmocka_unit_test(logits_are_of_pages_of_their_kind),
-        cmocka_unit_test(shuffled_pages_have_sixteens_of_tokens),
-        cmocka_unit_test(decode_has_work_lists_and_windows),
-        cmocka_unit_test(latent_decode_has_work_lists),
-        cmocka_unit_test(rotated_queries_of_fp8_go_elsewhere),
-        cmocka_unit_test(prefill_has_windows_and_chunks),
-        cmocka_unit_test(prefill_has_scales_of_heads),
-        cmocka_unit_test(shared_lists_have_room_for_masks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

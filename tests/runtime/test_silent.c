@@ -6,11 +6,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -19,9 +15,8 @@
 #include <linux/seccomp.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/runtime/fixture.h"
+#include "tests/unit_test.h"
 
 static atomic_int allocations, locks, environment_reads;
 
@@ -78,9 +73,8 @@ static void set_zero(void)
     environment_reads = 0;
 }
 
-static void a_launch_allocates_and_locks_nothing(void **state)
+TEST(a_launch_allocates_and_locks_nothing)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     const struct made kernels[] = {{.gqa = "4"}};
     set_zero();
@@ -131,9 +125,8 @@ static void launch_under_seccomp(void)
     syscall(SYS_exit, failures != 0); /* _exit() is exit_group, which strict mode forbids */
 }
 
-static void a_launch_makes_no_system_call(void **state)
+TEST(a_launch_makes_no_system_call)
 {
-    (void)state;
     pid_t pid = fork();
     if (pid == 0)
         launch_under_seccomp();
@@ -143,11 +136,4 @@ static void a_launch_makes_no_system_call(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_launch_allocates_and_locks_nothing),
-        cmocka_unit_test(a_launch_makes_no_system_call),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

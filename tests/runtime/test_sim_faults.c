@@ -5,21 +5,16 @@
  * same handles must be right. Arguments: the simulator's HIP library, a pack of one causal bf16
  * prefill kernel of head_dim 128 for gfx942 and for gfx950.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "runtime/attn.h"
 #include "tests/runtime/packs.h"
 #include "tests/runtime/simulator.h"
+#include "tests/unit_test.h"
 
 enum { DIM = 128, HEADS = 2, ELEMENTS = HEADS * DIM };
 
@@ -186,9 +181,8 @@ static int whole_life(const struct problem *p, int expected)
     return refused;
 }
 
-static void each_hip_call_may_fail(void **state)
+TEST(each_hip_call_may_fail)
 {
-    (void)state;
     static const struct {
         int hip, status;
     } errors[] = {
@@ -223,9 +217,8 @@ static void note(void *user, enum attn_log_level level, const char *message)
         snprintf(user, 512, "%s", message);
 }
 
-static void a_module_that_stays_is_logged(void **state)
+TEST(a_module_that_stays_is_logged)
 {
-    (void)state;
     char message[512] = "";
     struct attn_device_options o = options(0);
     o.log = note;
@@ -249,9 +242,8 @@ static void keep_report(void *ctx, const struct hipsim_report *r)
     snprintf(report, sizeof(report), "%s", r->text);
 }
 
-static void a_launch_that_faults_loses_the_device(void **state)
+TEST(a_launch_that_faults_loses_the_device)
 {
-    (void)state;
     struct problem p = make_problem(0);
     struct attn_device *device = open_device(0);
     struct attn_op *op = look_up(device);
@@ -268,9 +260,8 @@ static void a_launch_that_faults_loses_the_device(void **state)
     free_problem(&p);
 }
 
-static void a_full_device_refuses_the_code(void **state)
+TEST(a_full_device_refuses_the_code)
 {
-    (void)state;
     struct problem p = make_problem(0);
     struct attn_device *device = open_device(0);
     const uint64_t live = hip.hipsim_live_bytes(0);
@@ -313,9 +304,8 @@ static void *read_file(const char *path, size_t *size)
 }
 
 /* The gfx942 record of this pack has gfx950's code, with valid checksums. */
-static void code_for_another_gpu_is_refused(void **state)
+TEST(code_for_another_gpu_is_refused)
 {
-    (void)state;
     size_t size;
     uint8_t *bytes = read_file(pack_path, &size);
     const struct attn_pack_header *h = (const void *)bytes;
@@ -343,9 +333,8 @@ static void code_for_another_gpu_is_refused(void **state)
     free(bytes);
 }
 
-static void gpus_of_two_kinds_run_their_own_kernels(void **state)
+TEST(gpus_of_two_kinds_run_their_own_kernels)
 {
-    (void)state;
     static const char *const targets[] = {"gfx942", "gfx950"};
     struct problem problems[2];
     struct attn_device *devices[2];
@@ -367,9 +356,8 @@ static void gpus_of_two_kinds_run_their_own_kernels(void **state)
     }
 }
 
-static void a_fork_leaves_the_parents_device_alone(void **state)
+TEST(a_fork_leaves_the_parents_device_alone)
 {
-    (void)state;
     struct problem p = make_problem(0);
     struct attn_device *device = open_device(0);
     struct attn_op *op = look_up(device);
@@ -404,16 +392,7 @@ int main(int argc, char **argv)
                               sizeof(why)) ||
         attn_pack_open(pack_path, &pack))
         return 2;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_hip_call_may_fail),
-        cmocka_unit_test(a_launch_that_faults_loses_the_device),
-        cmocka_unit_test(a_full_device_refuses_the_code),
-        cmocka_unit_test(code_for_another_gpu_is_refused),
-        cmocka_unit_test(gpus_of_two_kinds_run_their_own_kernels),
-        cmocka_unit_test(a_fork_leaves_the_parents_device_alone),
-        cmocka_unit_test(a_module_that_stays_is_logged),
-    };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = run_unit_tests();
     attn_pack_close(pack);
     return failed;
 }

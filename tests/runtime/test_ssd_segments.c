@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests into which segments libattn cuts the sequences of ssd_prefill, and the memory for them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "runtime/attn.h"
+#include "tests/unit_test.h"
 
 enum { UNITS_MI300X = 304, UNITS_MI308X = 80, HEADS = 16, N = 128, P = 64 };
 
@@ -47,9 +42,8 @@ static void whole(struct attn_ssd_prefill_segments s)
     assert_memory_equal(&s, &none, sizeof(s));
 }
 
-static void sequences_that_fill_the_gpu_are_not_cut(void **state)
+TEST(sequences_that_fill_the_gpu_are_not_cut)
 {
-    (void)state;
     whole(choose(64, 256, UNITS_MI300X));
     whole(choose(64, 16384, UNITS_MI300X));
     whole(choose(10, 2048, UNITS_MI308X));
@@ -59,9 +53,8 @@ static void sequences_that_fill_the_gpu_are_not_cut(void **state)
 }
 
 /* A sequence of 16 heads: 19 segments give 304 compute units one workgroup each. */
-static void few_long_sequences_are_cut(void **state)
+TEST(few_long_sequences_are_cut)
 {
-    (void)state;
     const struct attn_ssd_prefill_segments s = choose(1, 16384, UNITS_MI300X);
     const int32_t segments = (16384 + s.segment_tokens - 1) / s.segment_tokens;
     assert_int_equal(s.segment_tokens % 64, 0);
@@ -71,9 +64,8 @@ static void few_long_sequences_are_cut(void **state)
     assert_int_equal(s.sum_bytes, (size_t)segments * HEADS * 4);
 }
 
-static void fewer_compute_units_get_longer_segments(void **state)
+TEST(fewer_compute_units_get_longer_segments)
 {
-    (void)state;
     const struct attn_ssd_prefill_segments few = choose(1, 16384, UNITS_MI308X);
     const struct attn_ssd_prefill_segments many = choose(1, 16384, UNITS_MI300X);
     assert_true(few.segment_tokens > many.segment_tokens);
@@ -81,9 +73,8 @@ static void fewer_compute_units_get_longer_segments(void **state)
 }
 
 /* Each sequence has the rows of the longest one. */
-static void rows_are_those_of_all_sequences(void **state)
+TEST(rows_are_those_of_all_sequences)
 {
-    (void)state;
     const struct attn_ssd_prefill_segments s = choose(3, 5000, UNITS_MI300X);
     assert_true(s.segment_tokens > 0);
     assert_int_equal(s.segment_rows, 3 * ((5000 + s.segment_tokens - 1) / s.segment_tokens));
@@ -91,18 +82,16 @@ static void rows_are_those_of_all_sequences(void **state)
 
 /* A chunk takes half as long on MI355X as on MI300X, and a launch about as long. So a prompt of
  * 1,536 tokens has fewer segments on MI355X. */
-static void targets_have_costs_of_their_own(void **state)
+TEST(targets_have_costs_of_their_own)
 {
-    (void)state;
     const int32_t first = choose_on("gfx942", 1, 1536, 256).segment_tokens;
     assert_true(first > 0);
     assert_true(choose_on("gfx950", 1, 1536, 256).segment_tokens > first);
     assert_int_equal(choose_on(NULL, 1, 1536, 256).segment_tokens, first);
 }
 
-static void numbers_out_of_range_are_refused(void **state)
+TEST(numbers_out_of_range_are_refused)
 {
-    (void)state;
     struct attn_ssd_prefill_desc d = rank();
     struct attn_ssd_prefill_shape s = {
         .size = sizeof(s), .batch = 1, .max_seqlen = 1024, .compute_units = UNITS_MI300X};
@@ -134,15 +123,4 @@ static void numbers_out_of_range_are_refused(void **state)
     assert_int_equal(attn_ssd_prefill_plan(&d, &s, NULL), ATTN_BAD_ARGUMENT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sequences_that_fill_the_gpu_are_not_cut),
-        cmocka_unit_test(few_long_sequences_are_cut),
-        cmocka_unit_test(fewer_compute_units_get_longer_segments),
-        cmocka_unit_test(rows_are_those_of_all_sequences),
-        cmocka_unit_test(targets_have_costs_of_their_own),
-        cmocka_unit_test(numbers_out_of_range_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

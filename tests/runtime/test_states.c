@@ -4,17 +4,12 @@
  * ATTN_CHECK_DATA finds in their slots and spans. It calls the families' functions, without a
  * kernel.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "runtime/op.h"
 #include "tests/runtime/fixture.h"
+#include "tests/unit_test.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -64,9 +59,8 @@ static void expect(const struct attn_family *family, const void *desc, const voi
         fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
 }
 
-static void steps_have_slots(void **state)
+TEST(steps_have_slots)
 {
-    (void)state;
     const struct attn_family *f = &attn_family_gated_delta;
     struct attn_gated_delta_args a = delta_args();
     expect(f, &delta, &a, NULL);
@@ -140,9 +134,8 @@ static const struct attn_gated_delta_step_desc step = {
     .drafts = true,
 };
 
-static void drafts_have_columns_and_slots(void **state)
+TEST(drafts_have_columns_and_slots)
 {
-    (void)state;
     const struct attn_family *f = &attn_family_gated_delta_step;
     struct attn_gated_delta_step_args a = step_args();
     struct attn_gated_delta_step_desc d = step;
@@ -165,9 +158,8 @@ static void drafts_have_columns_and_slots(void **state)
     expect(f, &d, &a, "head_dim_v 64 is not a multiple of 128");
 }
 
-static void prompts_have_counts_and_a_bound(void **state)
+TEST(prompts_have_counts_and_a_bound)
 {
-    (void)state;
     const struct attn_family *f = &attn_family_gated_delta_prefill;
     void *m = memory;
     struct attn_gated_delta_prefill_desc d = {.size = sizeof(d),
@@ -209,9 +201,8 @@ static void prompts_have_counts_and_a_bound(void **state)
     expect(f, &d, &a, "head_dim");
 }
 
-static void gates_are_aligned_and_bounded(void **state)
+TEST(gates_are_aligned_and_bounded)
 {
-    (void)state;
     const struct attn_family *f = &attn_family_gated_delta;
     struct attn_gated_delta_args a = delta_args();
     struct attn_gated_delta_desc d = delta;
@@ -231,9 +222,8 @@ static void gates_are_aligned_and_bounded(void **state)
     expect(f, &d, &a, "gates 3 is none of ATTN_GATES_SOFTPLUS");
 }
 
-static void windows_have_columns(void **state)
+TEST(windows_have_columns)
 {
-    (void)state;
     const struct attn_family *f = &attn_family_conv1d;
     const struct attn_conv1d_desc d = {
         .size = sizeof(d), .dtype = ATTN_BF16, .taps = 4, .channels = 192};
@@ -287,9 +277,8 @@ static void check(const struct attn_family *family, const struct attn_op *op, co
 }
 
 /* The check finds wrong slots of blocks. Two sequences have two blocks each. */
-static void slots_of_blocks_are_checked_on_request(void **state)
+TEST(slots_of_blocks_are_checked_on_request)
 {
-    (void)state;
     fake_reset();
     static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
@@ -315,9 +304,8 @@ static void slots_of_blocks_are_checked_on_request(void **state)
 }
 
 /* The fake's device memory is the host's. */
-static void slots_are_checked_on_request(void **state)
+TEST(slots_are_checked_on_request)
 {
-    (void)state;
     fake_reset();
     static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
@@ -354,9 +342,8 @@ static void slots_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
-static void slots_of_drafts_are_checked_on_request(void **state)
+TEST(slots_of_drafts_are_checked_on_request)
 {
-    (void)state;
     fake_reset();
     static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
@@ -374,9 +361,8 @@ static void slots_of_drafts_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
-static void parents_are_checked_on_request(void **state)
+TEST(parents_are_checked_on_request)
 {
-    (void)state;
     fake_reset();
     static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
@@ -399,9 +385,8 @@ static void parents_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
-static void spans_are_checked_on_request(void **state)
+TEST(spans_are_checked_on_request)
 {
-    (void)state;
     fake_reset();
     static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
@@ -439,9 +424,8 @@ static void spans_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
-static void rings_have_windows(void **state)
+TEST(rings_have_windows)
 {
-    (void)state;
     const struct attn_family *f = &attn_family_compress;
     struct attn_compress_desc d = {.size = sizeof(d),
                                    .dtype = ATTN_BF16,
@@ -495,20 +479,4 @@ static void rings_have_windows(void **state)
     expect(f, &d, &a, "rotary_dim 48 is above head_dim or no power of two");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rings_have_windows),
-        cmocka_unit_test(steps_have_slots),
-        cmocka_unit_test(gates_are_aligned_and_bounded),
-        cmocka_unit_test(prompts_have_counts_and_a_bound),
-        cmocka_unit_test(windows_have_columns),
-        cmocka_unit_test(slots_of_blocks_are_checked_on_request),
-        cmocka_unit_test(slots_are_checked_on_request),
-        cmocka_unit_test(drafts_have_columns_and_slots),
-        cmocka_unit_test(slots_of_drafts_are_checked_on_request),
-        cmocka_unit_test(parents_are_checked_on_request),
-        cmocka_unit_test(spans_are_checked_on_request),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

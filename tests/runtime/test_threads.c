@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shares handles between 16 threads; with -Db_sanitize=thread it is the race check. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/runtime/fixture.h"
+#include "tests/unit_test.h"
 
 enum { THREADS = 16 };
 
@@ -71,9 +66,8 @@ static void run(void *(*body)(void *), const struct bench *b, const struct attn_
 
 static const struct made kernels[] = {{.head_dim = "64"}, {.head_dim = "128"}};
 
-static void threads_launch_one_op(void **state)
+TEST(threads_launch_one_op)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     struct bench b = open_bench(kernels, COUNT(kernels));
     const struct attn_prefill_desc d = plain_desc();
@@ -86,9 +80,8 @@ static void threads_launch_one_op(void **state)
     close_bench(&b);
 }
 
-static void threads_look_up_on_one_device(void **state)
+TEST(threads_look_up_on_one_device)
 {
-    (void)state;
     struct fakehip *f = fake_reset();
     struct bench b = open_bench(kernels, COUNT(kernels));
     f->quiet = 1;
@@ -97,11 +90,4 @@ static void threads_look_up_on_one_device(void **state)
     assert_int_equal(f->modules, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_launch_one_op),
-        cmocka_unit_test(threads_look_up_on_one_device),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -4,17 +4,14 @@
  * annotated disassembly; messages for bad shapes. Arguments: attnc, a pack of one prefill kernel, a
  * directory to write to.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
-#include <cmocka.h>
 #include <libfyaml.h>
+
+#include "tests/unit_test.h"
 
 static const char *attnc, *pack, *directory;
 static char output[1 << 14];
@@ -57,7 +54,7 @@ static bool is(struct fy_node *map, const char *key, const char *value)
 
 enum { TRACKS = 64 };
 
-static void test_events(void **state)
+TEST(test_events)
 {
     char options[1024], path[512];
     (void)state;
@@ -94,16 +91,15 @@ static void test_events(void **state)
 
 /* The report has the least number of bytes: 70 queries of 2 heads are loaded once, and their
  * output is stored once. */
-static void test_bytes(void **state)
+TEST(test_bytes)
 {
-    (void)state;
     assert_int_equal(trace("--shape q=70,k=90,heads=2,kv_heads=1"), 0);
     char stored[64];
     snprintf(stored, sizeof(stored), "%.3f MB stored", 70 * 2 * 128 * 2 / 1e6);
     expect(stored);
 }
 
-static void test_listing(void **state)
+TEST(test_listing)
 {
     char options[1024], path[512], line[512];
     (void)state;
@@ -125,7 +121,7 @@ static void test_listing(void **state)
     assert_true(share > 99 && share < 101);
 }
 
-static void test_deterministic(void **state)
+TEST(test_deterministic)
 {
     char first[sizeof(output)];
     (void)state;
@@ -135,9 +131,8 @@ static void test_deterministic(void **state)
     assert_string_equal(first, output);
 }
 
-static void test_bad_shapes(void **state)
+TEST(test_bad_shapes)
 {
-    (void)state;
     assert_int_equal(trace("--shape rows=4"), 1);
     expect("prefill has no 'rows'");
     assert_int_equal(trace("--shape q"), 1);
@@ -151,9 +146,8 @@ static void test_bad_shapes(void **state)
 }
 
 /* MI308X has the same instructions as MI300X, and fewer compute units. */
-static void test_parts(void **state)
+TEST(test_parts)
 {
-    (void)state;
     assert_int_equal(trace("--shape q=40,heads=1,kv_heads=1 --part mi308x"), 0);
     expect("on mi308x, modelled");
     assert_int_equal(trace("--part mi355x"), 1);
@@ -169,10 +163,5 @@ int main(int argc, char **argv)
     attnc = argv[1];
     pack = argv[2];
     directory = argv[3];
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_events),     cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_listing),    cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_bad_shapes), cmocka_unit_test(test_parts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

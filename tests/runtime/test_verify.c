@@ -4,19 +4,14 @@
  * wrong values. Arguments: attnc, a pack of one prefill kernel, a pack of kernels that copy keys
  * and values with scales.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/runtime/packs.h"
+#include "tests/unit_test.h"
 
 static const char *attnc, *pack_path, *scales_path;
 
@@ -105,9 +100,8 @@ static void verify_swapped_in(const char *from, const char *a, const char *b, in
 
 static void verify_swapped(const char *a, const char *b) { verify_swapped_in(pack_path, a, b, 1); }
 
-static void a_sound_kernel_passes(void **state)
+TEST(a_sound_kernel_passes)
 {
-    (void)state;
     if (verify(pack_path, output, sizeof(output)) != 0)
         fail_msg("%s", output);
     expect("simulated by hipsim");
@@ -115,26 +109,23 @@ static void a_sound_kernel_passes(void **state)
     expect("1 of 1 kernels verified, 15 shapes, 0 failed");
 }
 
-static void wrong_results_fail(void **state)
+TEST(wrong_results_fail)
 {
-    (void)state;
     verify_swapped("k", "v");
     expect("FAIL");
     expect("expected");
 }
 
 /* The kernel reads the poison of out and writes q. */
-static void writing_an_input_fails(void **state)
+TEST(writing_an_input_fails)
 {
-    (void)state;
     verify_swapped("q", "out");
     expect("not written, or NaN");
     expect("of q's memory belongs to no result and was written");
 }
 
-static void strides_of_another_tensor_fail(void **state)
+TEST(strides_of_another_tensor_fail)
 {
-    (void)state;
     verify_swapped("v_head_stride", "out_head_stride"); /* they only differ in views */
     expect("views");
     expect("FAIL");
@@ -151,9 +142,8 @@ static int count(const char *text)
 /* Each shape with tokens fails with any seed if the scales of keys and values are exchanged. With
  * seeds 8, 10 and 19 two independent random scales would be almost equal in some shape. The shape
  * "none" has no tokens, so that its kernels read no scale. */
-static void scales_of_another_tensor_fail(void **state)
+TEST(scales_of_another_tensor_fail)
 {
-    (void)state;
     if (verify(scales_path, output, sizeof(output)) != 0)
         fail_msg("%s", output);
     const int empty = count(" none ");
@@ -243,9 +233,8 @@ static int verify_two(bool first_broken, bool second_broken)
     return code;
 }
 
-static void kernels_of_a_device_that_ends_are_counted(void **state)
+TEST(kernels_of_a_device_that_ends_are_counted)
 {
-    (void)state;
     setenv("HIPSIM", "memory=0", 1);
     const int code = verify(pack_path, output, sizeof(output));
     unsetenv("HIPSIM");
@@ -253,9 +242,8 @@ static void kernels_of_a_device_that_ends_are_counted(void **state)
     expect("0 of 1 kernels verified, 0 shapes, 0 failed, 1 NOT VERIFIED: their device ended first");
 }
 
-static void each_kernel_of_a_key_is_verified(void **state)
+TEST(each_kernel_of_a_key_is_verified)
 {
-    (void)state;
     if (verify_two(false, false) != 0)
         fail_msg("%s", output);
     expect("2 of 2 kernels verified, 24 shapes, 0 failed"); /* for any calls */
@@ -272,14 +260,5 @@ int main(int argc, char **argv)
     attnc = argv[1];
     pack_path = argv[2];
     scales_path = argv[3];
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sound_kernel_passes),
-        cmocka_unit_test(wrong_results_fail),
-        cmocka_unit_test(kernels_of_a_device_that_ends_are_counted),
-        cmocka_unit_test(writing_an_input_fails),
-        cmocka_unit_test(strides_of_another_tensor_fail),
-        cmocka_unit_test(scales_of_another_tensor_fail),
-        cmocka_unit_test(each_kernel_of_a_key_is_verified),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

@@ -3,14 +3,9 @@
  * Tests how the work of the ops around latent attention is divided among workgroups, at both sides
  * of every threshold in the number of tokens.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "runtime/host.h"
+#include "tests/unit_test.h"
 
 static char memory[16];
 
@@ -19,9 +14,8 @@ static void expect(const union attn_value *v, enum attn_arg arg, int64_t number)
     assert_int_equal(v[arg].i64, number);
 }
 
-static void norms_of_both_share_workgroups_where_the_device_is_full(void **state)
+TEST(norms_of_both_share_workgroups_where_the_device_is_full)
 {
-    (void)state;
     static const struct {
         int32_t tokens;
         bool kv;
@@ -42,9 +36,8 @@ static void norms_of_both_share_workgroups_where_the_device_is_full(void **state
     }
 }
 
-static void waves_share_columns_of_few_tokens(void **state)
+TEST(waves_share_columns_of_few_tokens)
 {
-    (void)state;
     static const struct {
         int32_t dim, dim_v, heads, tokens;
         int share, groups, all;
@@ -67,9 +60,8 @@ static void waves_share_columns_of_few_tokens(void **state)
     }
 }
 
-static void rows_of_latents_join_the_queries_of_many_tokens(void **state)
+TEST(rows_of_latents_join_the_queries_of_many_tokens)
 {
-    (void)state;
     static const struct {
         int32_t heads, tokens;
         bool nope;
@@ -94,12 +86,4 @@ static void rows_of_latents_join_the_queries_of_many_tokens(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms_of_both_share_workgroups_where_the_device_is_full),
-        cmocka_unit_test(waves_share_columns_of_few_tokens),
-        cmocka_unit_test(rows_of_latents_join_the_queries_of_many_tokens),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

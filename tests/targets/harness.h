@@ -6,14 +6,9 @@
 #ifndef TESTS_TARGETS_HARNESS_H
 #define TESTS_TARGETS_HARNESS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "ir/builder.h"
 #include "targets/analyze.h"
+#include "tests/unit_test.h"
 
 /** A kernel under construction. */
 struct kernel {

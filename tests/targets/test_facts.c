@@ -99,9 +99,8 @@ static void check_d(const struct tir_mma *mma)
     }
 }
 
-static void matrix_instructions_hold_operands_as_published(void **state)
+TEST(matrix_instructions_hold_operands_as_published)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         for (unsigned i = 0; i < (*t)->machine.n_mma; i++) {
             const struct tir_mma *const row = &(*t)->machine.mma[i];
@@ -116,9 +115,8 @@ static void matrix_instructions_hold_operands_as_published(void **state)
 }
 
 /* Checks a few elements of the documented maps of v_mfma_f32_32x32x8_f16, written out by hand. */
-static void accumulator_of_32x32_goes_in_groups_of_four_rows(void **state)
+TEST(accumulator_of_32x32_goes_in_groups_of_four_rows)
 {
-    (void)state;
     const struct tir_machine *m = &tgt_find("gfx942")->machine;
     const struct tir_mma *mma = &m->mma[tir_find_mma_name(m, "mfma_f32_32x32x8_f16")];
     assert_int_equal(tir_layout_apply(&mma->d, 0, 33, 0), TIR_RC(4, 1));
@@ -127,9 +125,8 @@ static void accumulator_of_32x32_goes_in_groups_of_four_rows(void **state)
     assert_int_equal(tir_layout_apply(&mma->a, 3, 32, 0), TIR_RC(0, 7));
 }
 
-static void matrix_layouts_cover_their_shapes(void **state)
+TEST(matrix_layouts_cover_their_shapes)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         for (unsigned i = 0; i < (*t)->machine.n_mma; i++) {
             const struct tir_mma *mma = &(*t)->machine.mma[i];
@@ -143,9 +140,8 @@ static void matrix_layouts_cover_their_shapes(void **state)
     }
 }
 
-static void rows_of_one_shape_and_type_come_with_larger_k_first(void **state)
+TEST(rows_of_one_shape_and_type_come_with_larger_k_first)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         const struct tir_machine *m = &(*t)->machine;
         for (unsigned i = 0; i < m->n_mma; i++) {
@@ -158,9 +154,8 @@ static void rows_of_one_shape_and_type_come_with_larger_k_first(void **state)
     }
 }
 
-static void peak_rate_of_bf16_follows_from_its_fastest_row(void **state)
+TEST(peak_rate_of_bf16_follows_from_its_fastest_row)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         const struct tir_machine *m = &(*t)->machine;
         const int wide = tir_find_mma(m, 32, 32, 0, TIR_BF16);
@@ -238,7 +233,7 @@ static const struct copy_case copy_cases[] = {
 };
 
 /* Sources: CDNA3 and CDNA4 ISA, S_WAITCNT; CDNA5 and RDNA4 ISA, 5.7.1. */
-static void counters_have_the_bits_of_the_manuals(void **state)
+TEST(counters_have_the_bits_of_the_manuals)
 {
     static const struct {
         const char *target;
@@ -266,9 +261,8 @@ static void counters_have_the_bits_of_the_manuals(void **state)
     }
 }
 
-static void copy_atoms_are_those_of_the_manuals(void **state)
+TEST(copy_atoms_are_those_of_the_manuals)
 {
-    (void)state;
     for (unsigned i = 0; i < sizeof(copy_cases) / sizeof(copy_cases[0]); i++) {
         const struct copy_case *const c = &copy_cases[i];
         const struct tir_copy *const copy =
@@ -289,9 +283,8 @@ static void copy_atoms_are_those_of_the_manuals(void **state)
 
 /* Searches without a number of bytes take the first row, so wider copies come first. Every target
  * copies a dword a lane, the narrowest copy of ir/address_map.c. */
-static void wider_copies_come_first(void **state)
+TEST(wider_copies_come_first)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         const struct tir_machine *m = &(*t)->machine;
         for (unsigned i = 0; i < m->n_copies; i++) {
@@ -308,9 +301,8 @@ static void wider_copies_come_first(void **state)
     }
 }
 
-static void occupancy_follows_registers_and_lds(void **state)
+TEST(occupancy_follows_registers_and_lds)
 {
-    (void)state;
     const struct tgt *t = tgt_find("gfx942");
     /* 512 registers per SIMD in granules of 8, at most 8 waves. */
     assert_int_equal(tgt_occupancy(t, 64, 0, 4), 8);
@@ -333,28 +325,12 @@ static void occupancy_follows_registers_and_lds(void **state)
     assert_int_equal(tgt_occupancy(t, 64, 16384, 1), 1);
 }
 
-static void targets_are_found_by_name(void **state)
+TEST(targets_are_found_by_name)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++)
         assert_ptr_equal(tgt_find((*t)->machine.name), *t);
     assert_null(tgt_find("gfx000"));
     assert_null(tgt_find(""));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrix_instructions_hold_operands_as_published),
-        cmocka_unit_test(accumulator_of_32x32_goes_in_groups_of_four_rows),
-        cmocka_unit_test(matrix_layouts_cover_their_shapes),
-        cmocka_unit_test(rows_of_one_shape_and_type_come_with_larger_k_first),
-        cmocka_unit_test(peak_rate_of_bf16_follows_from_its_fastest_row),
-        cmocka_unit_test(counters_have_the_bits_of_the_manuals),
-        cmocka_unit_test(copy_atoms_are_those_of_the_manuals),
-        cmocka_unit_test(wider_copies_come_first),
-        cmocka_unit_test(occupancy_follows_registers_and_lds),
-        cmocka_unit_test(targets_are_found_by_name),
-    };
-    return cmocka_run_group_tests_name("facts", tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -34,9 +34,8 @@ static bool passes(const char *target, const char *const texts[MOST], char why[T
     return tgt_check_gaps(&code, tgt_find(target), why);
 }
 
-static void uses_come_after_enough_vector_instructions(void **state)
+TEST(uses_come_after_enough_vector_instructions)
 {
-    (void)state;
     static const struct {
         bool good;
         const char *texts[MOST];
@@ -75,9 +74,8 @@ static void uses_come_after_enough_vector_instructions(void **state)
     }
 }
 
-static void numbers_of_registers_have_high_bits(void **state)
+TEST(numbers_of_registers_have_high_bits)
 {
-    (void)state;
     static const struct {
         bool good;
         const char *texts[MOST];
@@ -97,9 +95,8 @@ static void numbers_of_registers_have_high_bits(void **state)
     }
 }
 
-static void all_paths_are_followed(void **state)
+TEST(all_paths_are_followed)
 {
-    (void)state;
     static const char *const jump[MOST] = {BF16, "s_cbranch 6", NOPS4,
                                            "v_add_f32_e32 v30, v7, v31"};
     static const char *const back[MOST] = {"v_add_f32_e32 v30, v7, v31", BF16, "s_cbranch 0",
@@ -115,9 +112,8 @@ static void all_paths_are_followed(void **state)
 }
 
 /* gfx1201's hardware waits for all uses but one: the result as a factor of the next product. */
-static void targets_have_their_own_rules(void **state)
+TEST(targets_have_their_own_rules)
 {
-    (void)state;
 #define RDNA4 "v_wmma_f32_16x16x16_bf16 v[0:7], v[8:11], v[12:15], v[0:7]"
     static const char *const use[MOST] = {RDNA4, "v_add_f32_e32 v30, v7, v31"};
     static const char *const factor[MOST] = {
@@ -131,13 +127,4 @@ static void targets_have_their_own_rules(void **state)
     assert_true(passes("gfx950", factor, why)); /* no WMMA: not checked */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(uses_come_after_enough_vector_instructions),
-        cmocka_unit_test(numbers_of_registers_have_high_bits),
-        cmocka_unit_test(all_paths_are_followed),
-        cmocka_unit_test(targets_have_their_own_rules),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

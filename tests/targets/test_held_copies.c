@@ -57,9 +57,8 @@ static struct compiled end_with_wait(struct copying *c, int group)
 }
 
 /* A copy that no wait completes is stored at the end of the kernel. */
-static void a_copy_is_stored_at_its_wait(void **state)
+TEST(a_copy_is_stored_at_its_wait)
 {
-    (void)state;
     struct copying c = copying_create();
     copy(&c, 0);
     copy(&c, 1);
@@ -74,9 +73,8 @@ static void a_copy_is_stored_at_its_wait(void **state)
 }
 
 /* A wait for all copies waits for stores to memory too, as on CDNA5. */
-static void a_wait_for_all_copies_waits_for_stores(void **state)
+TEST(a_wait_for_all_copies_waits_for_stores)
 {
-    (void)state;
     for (unsigned newer = 0; newer < 2; newer++) {
         struct copying c = copying_create();
         copy(&c, 0);
@@ -89,9 +87,8 @@ static void a_wait_for_all_copies_waits_for_stores(void **state)
 }
 
 /* With HELD copies in registers, the next copy stores the oldest one to LDS. */
-static void the_oldest_copy_makes_room_for_the_next(void **state)
+TEST(the_oldest_copy_makes_room_for_the_next)
 {
-    (void)state;
     struct copying c = copying_create();
     for (unsigned i = 0; i < HELD + 3; i++)
         copy(&c, 0);
@@ -107,9 +104,8 @@ static void the_oldest_copy_makes_room_for_the_next(void **state)
 
 /* Counts end at 63, so a wait with 63 newer copies is the same op as one with more. The awaited
  * copy has left the registers by then, and its stores to LDS may be in flight. */
-static void a_copy_older_than_any_count_is_waited_for(void **state)
+TEST(a_copy_older_than_any_count_is_waited_for)
 {
-    (void)state;
     for (unsigned newer = 62; newer < 66; newer++) {
         struct copying c = copying_create();
         copy(&c, 0);
@@ -124,9 +120,8 @@ static void a_copy_older_than_any_count_is_waited_for(void **state)
 }
 
 /* A wait for LDS reads and writes stores no copy to LDS: held copies stay in registers. */
-static void a_wait_for_lds_stores_no_copy(void **state)
+TEST(a_wait_for_lds_stores_no_copy)
 {
-    (void)state;
     struct copying c = copying_create();
     copy(&c, 0);
     struct tir_value write[2] = {c.lane, tir_lane_id(&c.k.b)};
@@ -148,9 +143,8 @@ static void a_wait_for_lds_stores_no_copy(void **state)
 }
 
 /* Copies do not stay in registers across a branch: they are stored to LDS before it. */
-static void copies_are_stored_before_a_branch(void **state)
+TEST(copies_are_stored_before_a_branch)
 {
-    (void)state;
     struct copying c = copying_create();
     struct tir_builder *b = &c.k.b;
     copy(&c, 0);
@@ -169,9 +163,8 @@ static void copies_are_stored_before_a_branch(void **state)
 
 /* A gather has an address for each lane. Its offset `both` is added to the addresses in memory and
  * in LDS. */
-static void gathers_are_held_likewise(void **state)
+TEST(gathers_are_held_likewise)
 {
-    (void)state;
     struct copying c = copying_create();
     struct tir_builder *b = &c.k.b;
     struct tir_value operands[3] = {tir_arg(b, "in", TIR_I64), tir_i32(b, 1024), c.lane};
@@ -192,16 +185,4 @@ static void gathers_are_held_likewise(void **state)
     compiled_free(&r);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_copy_is_stored_at_its_wait),
-        cmocka_unit_test(a_wait_for_all_copies_waits_for_stores),
-        cmocka_unit_test(the_oldest_copy_makes_room_for_the_next),
-        cmocka_unit_test(a_copy_older_than_any_count_is_waited_for),
-        cmocka_unit_test(a_wait_for_lds_stores_no_copy),
-        cmocka_unit_test(copies_are_stored_before_a_branch),
-        cmocka_unit_test(gathers_are_held_likewise),
-    };
-    return cmocka_run_group_tests_name("held_copies", tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

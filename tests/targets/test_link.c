@@ -115,9 +115,8 @@ static struct tgt_blob link_object(const struct tgt_blob *object)
     return out;
 }
 
-static void a_kernel_is_linked_as_lld_links_it(void **state)
+TEST(a_kernel_is_linked_as_lld_links_it)
 {
-    (void)state;
     const char *const targets[] = {"gfx942", "gfx950"};
     for (size_t i = 0; i < 2; i++) {
         struct kernel k = kernel_create(targets[i], 4, 4);
@@ -136,9 +135,8 @@ static void a_kernel_is_linked_as_lld_links_it(void **state)
     }
 }
 
-static void tables_and_lines_are_linked_as_lld_links_them(void **state)
+TEST(tables_and_lines_are_linked_as_lld_links_them)
 {
-    (void)state;
     static const char *const same[] = {
         ".note",       ".dynsym",     ".hash",        ".gnu.hash",    ".dynstr",
         ".rela.dyn",   ".rodata",     ".text",        ".data.rel.ro", ".dynamic",
@@ -168,9 +166,8 @@ static void assert_refused(const struct tgt_blob *object, const char *sentence)
         fail_msg("'%s' does not say '%s'", why, sentence);
 }
 
-static void undefined_symbols_and_variables_are_refused(void **state)
+TEST(undefined_symbols_and_variables_are_refused)
 {
-    (void)state;
     struct tgt_blob outside = read_file(arguments[3]), variable = read_file(arguments[4]);
     assert_refused(&outside, "undefined symbol: outside");
     assert_refused(&variable, "the object has variables");
@@ -186,9 +183,8 @@ static Elf64_Rela *relocation_of(struct tgt_blob *object)
     return (Elf64_Rela *)(object->data + s->sh_offset);
 }
 
-static void bad_relocations_are_refused(void **state)
+TEST(bad_relocations_are_refused)
 {
-    (void)state;
     struct tgt_blob object = read_file(arguments[2]);
     Elf64_Rela *r = relocation_of(&object);
     const Elf64_Rela good = *r;
@@ -213,9 +209,8 @@ static void bad_relocations_are_refused(void **state)
 
 /* Damages every part of an object: it is linked or refused with a sentence, without out-of-bounds
  * reads. */
-static void damaged_objects_are_refused(void **state)
+TEST(damaged_objects_are_refused)
 {
-    (void)state;
     struct tgt_blob object = read_file(arguments[2]);
     assert_refused(&(struct tgt_blob){(uint8_t *)(uintptr_t)"garbage", 7},
                    "no relocatable object for AMDGPU");
@@ -242,17 +237,10 @@ static void damaged_objects_are_refused(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kernel_is_linked_as_lld_links_it),
-        cmocka_unit_test(tables_and_lines_are_linked_as_lld_links_them),
-        cmocka_unit_test(undefined_symbols_and_variables_are_refused),
-        cmocka_unit_test(bad_relocations_are_refused),
-        cmocka_unit_test(damaged_objects_are_refused),
-    };
     if (argc != 5) {
         fprintf(stderr, "usage: %s LLD OBJECT OUTSIDE VARIABLE\n", argv[0]);
         return 2;
     }
     arguments = argv;
-    return cmocka_run_group_tests_name("link", tests, NULL, NULL);
+    return run_unit_tests();
 }

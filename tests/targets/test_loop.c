@@ -76,9 +76,8 @@ static void loop_letters(const struct compiled *c, char *letters, size_t size)
 }
 
 /* An MFMA chain over two accumulators, with seven independent multiplications after each MFMA. */
-static void order_of_matrix_and_vector_instructions_is_kept(void **state)
+TEST(order_of_matrix_and_vector_instructions_is_kept)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         struct kernel k = kernel_create((*t)->machine.name, 8, 2);
@@ -122,9 +121,8 @@ static struct tir_value lds_read(struct kernel *k, struct tir_value at, int offs
 }
 
 /* Direct-to-LDS loads of the next tile stay in flight while this one is read. */
-static void reads_of_lds_do_not_wait_for_loads_to_lds(void **state)
+TEST(reads_of_lds_do_not_wait_for_loads_to_lds)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         struct kernel k = kernel_create((*t)->machine.name, 8, 2);
@@ -194,9 +192,8 @@ static void rescale_in_a_cold_branch(const char *target, unsigned waves_per_simd
 
 /* One wave per SIMD could keep the accumulator in AGPRs. It would then be copied to VGPRs and back
  * in every iteration, since the branch multiplies it there. */
-static void cold_code_is_out_of_line_and_costs_no_copies(void **state)
+TEST(cold_code_is_out_of_line_and_costs_no_copies)
 {
-    (void)state;
     FOR_GFX9(t)
     for (unsigned waves = 1; waves <= 2; waves++)
         rescale_in_a_cold_branch((*t)->machine.name, waves);
@@ -204,9 +201,8 @@ static void cold_code_is_out_of_line_and_costs_no_copies(void **state)
 
 /* Eight accumulators are in AGPRs, ten in VGPRs. A branch multiplies the accumulators in AGPRs.
  * The loop copies none of them. The first reader waits for all results. */
-static void accumulators_stay_in_agprs(void **state)
+TEST(accumulators_stay_in_agprs)
 {
-    (void)state;
     enum { THERE = 8, ALL = 18 };
     FOR_GFX9(t)
     {
@@ -251,9 +247,8 @@ static void accumulators_stay_in_agprs(void **state)
 
 /* Each settle emits some of the wait states until a result can be read; the rest comes before the
  * read. */
-static void settle_emits_wait_states(void **state)
+TEST(settle_emits_wait_states)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         struct kernel k = kernel_create((*t)->machine.name, 4, 1);
@@ -275,9 +270,8 @@ static void settle_emits_wait_states(void **state)
 
 /* A scale per block is in a register that the loop writes, without a mask for its byte. A constant
  * scale is in a register from before the loop. Neither needs an instruction before the product. */
-static void scales_need_no_further_instruction(void **state)
+TEST(scales_need_no_further_instruction)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         const struct tir_machine *const m = &(*t)->machine;
@@ -309,9 +303,8 @@ static void scales_need_no_further_instruction(void **state)
 }
 
 /* Around a short branch the result is read no earlier than the path past the branch allows. */
-static void a_short_branch_leaves_no_state_out(void **state)
+TEST(a_short_branch_leaves_no_state_out)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx942", 4, 1);
     const int instr = mma32(&k, TIR_F16);
     const struct tir_value a = unknown(&k, operand_type(&k, instr)), limit = unknown(&k, f32);
@@ -335,9 +328,8 @@ static void a_short_branch_leaves_no_state_out(void **state)
 
 /* A cold branch with accumulators begins with wait states; a bare one has none, because its author
  * asserts that no result is in flight. */
-static void a_bare_branch_has_no_states(void **state)
+TEST(a_bare_branch_has_no_states)
 {
-    (void)state;
     for (int bare = 0; bare < 2; bare++) {
         struct kernel k = kernel_create("gfx942", 4, 1);
         const int instr = mma32(&k, TIR_F16);
@@ -365,9 +357,8 @@ static void a_bare_branch_has_no_states(void **state)
 /* LLVM handles no hazards of assembly. A permuted operand must be two wait states old when a
  * product in AGPRs reads it (tools/hipsim/docs/hipsim-checks.md: VALU writes a VGPR, MFMA reads
  * it). Two other products replace these states. */
-static void permuted_operands_wait_for_a_product_in_agprs(void **state)
+TEST(permuted_operands_wait_for_a_product_in_agprs)
 {
-    (void)state;
     unsigned states[3];
     for (int others = 0; others < 3; others++) {
         struct kernel k = kernel_create("gfx942", 4, 1);
@@ -399,9 +390,8 @@ static void permuted_operands_wait_for_a_product_in_agprs(void **state)
 }
 
 /* Waves with 224 accumulator registers, two per SIMD, have no AGPRs and no spills. */
-static void two_waves_a_simd_have_256_registers_each_without_agprs(void **state)
+TEST(two_waves_a_simd_have_256_registers_each_without_agprs)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         enum { ACCS = 14 };
@@ -428,9 +418,8 @@ static void two_waves_a_simd_have_256_registers_each_without_agprs(void **state)
 }
 
 /* The kernel has both loops, and the inner one is hot. */
-static void the_hot_loop_is_the_innermost_with_matrix_instructions(void **state)
+TEST(the_hot_loop_is_the_innermost_with_matrix_instructions)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx942", 4, 1);
     int instr = mma32(&k, TIR_F16);
     struct tir_value a = unknown(&k, operand_type(&k, instr)), acc = zero_acc(&k);
@@ -494,9 +483,8 @@ static void assert_hot_loop(const struct drawn *blocks, size_t n, size_t first, 
 
 /* LLVM's layout of loops with a cold branch at the end. A block before the head is the target of
  * both ways back, and the loop is entered after that block. The outer loop has the same layout. */
-static void a_hot_loop_may_begin_with_its_latch(void **state)
+TEST(a_hot_loop_may_begin_with_its_latch)
 {
-    (void)state;
     static const struct drawn blocks[] = {
         {0, 2, false},  /* 0: enters the outer loop at 2 */
         {0, 9, true},   /* latch of the outer loop: ends or repeats it */
@@ -514,9 +502,8 @@ static void a_hot_loop_may_begin_with_its_latch(void **state)
 }
 
 /* The usual layout: the latch ends the loop, and cold blocks follow it. */
-static void cold_blocks_are_no_part_of_the_hot_loop(void **state)
+TEST(cold_blocks_are_no_part_of_the_hot_loop)
 {
-    (void)state;
     static const struct drawn blocks[] = {
         {0, -1, true},  /* 0 */
         {2, 4, true},   /* 1: head, to the cold block */
@@ -528,9 +515,8 @@ static void cold_blocks_are_no_part_of_the_hot_loop(void **state)
 }
 
 /* Anchors, priorities and phases emit no instruction except s_setprio. */
-static void anchors_and_phases_cost_nothing(void **state)
+TEST(anchors_and_phases_cost_nothing)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx950", 8, 2);
     int instr = mma32(&k, TIR_BF16);
     struct tir_value a = unknown(&k, operand_type(&k, instr)), acc = zero_acc(&k);
@@ -579,9 +565,8 @@ static void check_place(const char *machine, unsigned words, unsigned of, unsign
     compiled_free(&c);
 }
 
-static void code_is_aligned_to_its_window(void **state)
+TEST(code_is_aligned_to_its_window)
 {
-    (void)state;
     static const unsigned sizes[] = {TIR_FETCH_WORDS, TIR_PAIR_WORDS};
     FOR_GFX9(t)
     for (unsigned i = 0; i < 2; i++)
@@ -591,9 +576,8 @@ static void code_is_aligned_to_its_window(void **state)
 }
 
 /* A loop with no iterations returns its initial values. */
-static void a_loop_guards_its_first_round(void **state)
+TEST(a_loop_guards_its_first_round)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx942", 1, 1);
     struct tir_value v = unknown(&k, f32), step = unknown(&k, f32);
     struct tir_loop loop = begin_loop(&k, &v, 1);
@@ -618,9 +602,8 @@ static uint64_t last_of(const struct compiled *c, const char *prefix)
 
 /* A scalar is loaded before a barrier and a branch, and used after both. LLVM's sinking pass would
  * move the load to its use. */
-static void a_load_stays_before_branches(void **state)
+TEST(a_load_stays_before_branches)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         struct kernel k = kernel_create((*t)->machine.name, 2, 1);
@@ -638,26 +621,4 @@ static void a_load_stays_before_branches(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order_of_matrix_and_vector_instructions_is_kept),
-        cmocka_unit_test(reads_of_lds_do_not_wait_for_loads_to_lds),
-        cmocka_unit_test(cold_code_is_out_of_line_and_costs_no_copies),
-        cmocka_unit_test(accumulators_stay_in_agprs),
-        cmocka_unit_test(settle_emits_wait_states),
-        cmocka_unit_test(permuted_operands_wait_for_a_product_in_agprs),
-        cmocka_unit_test(scales_need_no_further_instruction),
-        cmocka_unit_test(a_short_branch_leaves_no_state_out),
-        cmocka_unit_test(a_bare_branch_has_no_states),
-        cmocka_unit_test(two_waves_a_simd_have_256_registers_each_without_agprs),
-        cmocka_unit_test(the_hot_loop_is_the_innermost_with_matrix_instructions),
-        cmocka_unit_test(a_hot_loop_may_begin_with_its_latch),
-        cmocka_unit_test(cold_blocks_are_no_part_of_the_hot_loop),
-        cmocka_unit_test(anchors_and_phases_cost_nothing),
-        cmocka_unit_test(code_is_aligned_to_its_window),
-        cmocka_unit_test(a_loop_guards_its_first_round),
-        cmocka_unit_test(a_load_stays_before_branches),
-    };
-    return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

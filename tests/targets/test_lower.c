@@ -33,9 +33,8 @@ static void check_elementwise(const char *target, const struct elementwise *e)
     compiled_free(&c);
 }
 
-static void elementwise_ops_are_one_instruction(void **state)
+TEST(elementwise_ops_are_one_instruction)
 {
-    (void)state;
     static const struct elementwise cases[] = {
         {TIR_add, false, "v_add_f32"},    {TIR_sub, false, "v_sub_f32"},
         {TIR_mul, false, "v_mul_f32"},    {TIR_fma, false, "v_fma"},
@@ -56,9 +55,8 @@ static void elementwise_ops_are_one_instruction(void **state)
 }
 
 /* Operands need no v_max x, x to quiet NaNs before the maximum. */
-static void maximum_needs_no_canonical_operand(void **state)
+TEST(maximum_needs_no_canonical_operand)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
@@ -70,9 +68,8 @@ static void maximum_needs_no_canonical_operand(void **state)
     }
 }
 
-static void multiply_and_add_are_rounded_apart(void **state)
+TEST(multiply_and_add_are_rounded_apart)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx942", 1, 1);
     struct tir_value a = unknown(&k, f32), b = unknown(&k, f32), c = unknown(&k, f32);
     keep(&k, tir_add(&k.b, tir_mul(&k.b, a, b), c));
@@ -84,9 +81,8 @@ static void multiply_and_add_are_rounded_apart(void **state)
 }
 
 /* Clamped halves and their products: LLVM must find the clamp. */
-static void pairs_of_f16_are_one_instruction_each(void **state)
+TEST(pairs_of_f16_are_one_instruction_each)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx950", 1, 1);
     struct tir_value a = unknown(&k, f32), b = unknown(&k, f32);
     struct tir_value pair = tir_unit_pair(&k.b, a, b);
@@ -102,9 +98,8 @@ static void pairs_of_f16_are_one_instruction_each(void **state)
 
 /* The workaround keeps LLVM from adding an s_nop between dependent maxima; see
  * lower_max3_pair(). */
-static void dependent_maxima_of_pairs_need_no_nop(void **state)
+TEST(dependent_maxima_of_pairs_need_no_nop)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx950", 1, 1);
     struct tir_value a[3] = {unknown(&k, i32), unknown(&k, i32), unknown(&k, i32)};
     a[0] = make(&k, TIR_max3_pair, i32, a, 3, 0, 0, 0);
@@ -116,9 +111,8 @@ static void dependent_maxima_of_pairs_need_no_nop(void **state)
     compiled_free(&c);
 }
 
-static void packing_two_bf16_is_one_instruction_where_there_is_one(void **state)
+TEST(packing_two_bf16_is_one_instruction_where_there_is_one)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx950", 1, 1);
     struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
     keep(&k, make(&k, TIR_convert_pair, tir_vec(TIR_BF16, 2), ab, 2, 0, 0, 0));
@@ -128,9 +122,8 @@ static void packing_two_bf16_is_one_instruction_where_there_is_one(void **state)
 }
 
 /* Each element takes bfe, add3, cmp and cndmask, the pair one perm. */
-static void packing_two_bf16_in_software_takes_nine_instructions(void **state)
+TEST(packing_two_bf16_in_software_takes_nine_instructions)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx942", 1, 1);
     struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
     keep(&k, make(&k, TIR_convert_pair, tir_vec(TIR_BF16, 2), ab, 2, 0, 0, 0));
@@ -144,9 +137,8 @@ static void packing_two_bf16_in_software_takes_nine_instructions(void **state)
 }
 
 /* Each element takes one add, the pair one perm. NaNs with a non-zero low half are still kept. */
-static void packing_two_bf16_takes_three_where_ties_go_up(void **state)
+TEST(packing_two_bf16_takes_three_where_ties_go_up)
 {
-    (void)state;
     for (int64_t short_nan = 0; short_nan < 2; short_nan++) {
         struct kernel k = kernel_create("gfx942", 1, 1);
         struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
@@ -161,9 +153,8 @@ static void packing_two_bf16_takes_three_where_ties_go_up(void **state)
 }
 
 /* bf16 results are the high halves; f16 has an instruction with this rounding. */
-static void packing_two_toward_zero_is_one_instruction(void **state)
+TEST(packing_two_toward_zero_is_one_instruction)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         for (int half = 0; half < 2; half++) {
@@ -179,9 +170,8 @@ static void packing_two_toward_zero_is_one_instruction(void **state)
     }
 }
 
-static void packing_two_f16_rounds_each(void **state)
+TEST(packing_two_f16_rounds_each)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
@@ -207,9 +197,8 @@ static void check_convert(const char *target, struct tir_type from, struct tir_t
     compiled_free(&c);
 }
 
-static void conversions_use_the_conversion_instructions(void **state)
+TEST(conversions_use_the_conversion_instructions)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         const char *name = (*t)->machine.name;
@@ -263,9 +252,8 @@ static struct tir_value unknown_product(struct kernel *k, const struct tir_mma *
     return make(k, TIR_mfma_scaled, acc, operands, 5, index, 0, 3);
 }
 
-static void every_matrix_instruction_is_itself(void **state)
+TEST(every_matrix_instruction_is_itself)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         for (unsigned i = 0; i < (*t)->machine.n_mma; i++) {
@@ -293,9 +281,8 @@ static void check_lane_xor(const char *target, unsigned mask, const char *instru
     compiled_free(&c);
 }
 
-static void lane_xor_takes_the_cheapest_move(void **state)
+TEST(lane_xor_takes_the_cheapest_move)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         static const unsigned two_moves[] = {4, 5, 6, 9, 10, 11, 12, 13, 14};
@@ -312,9 +299,8 @@ static void lane_xor_takes_the_cheapest_move(void **state)
     check_lane_xor("gfx950", 32, "v_permlane32_swap_b32", 1);
 }
 
-static void both_results_of_a_swap_come_from_one_instruction(void **state)
+TEST(both_results_of_a_swap_come_from_one_instruction)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx950", 1, 1);
     struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
     struct tir_value first = make(&k, TIR_lane_swap, f32, ab, 2, 32, 0, 0);
@@ -325,9 +311,8 @@ static void both_results_of_a_swap_come_from_one_instruction(void **state)
     compiled_free(&c);
 }
 
-static void any_is_a_scalar_branch_condition(void **state)
+TEST(any_is_a_scalar_branch_condition)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx942", 1, 1);
     struct tir_value a = unknown(&k, f32), b = unknown(&k, f32);
     struct tir_value some = tir_any(&k.b, tir_cmp_lt(&k.b, a, b));
@@ -348,9 +333,8 @@ static struct tir_value rsrc(struct kernel *k)
     return tir_make_rsrc(&k->b, tir_arg(&k->b, "in", TIR_I64), tir_arg(&k->b, "bytes", TIR_I32));
 }
 
-static void buffer_ops_take_their_offset_into_the_instruction(void **state)
+TEST(buffer_ops_take_their_offset_into_the_instruction)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
@@ -372,9 +356,8 @@ static void buffer_ops_take_their_offset_into_the_instruction(void **state)
     }
 }
 
-static void narrow_loads_stay_apart_when_a_wait_counts_them(void **state)
+TEST(narrow_loads_stay_apart_when_a_wait_counts_them)
 {
-    (void)state;
     for (int counted = 0; counted < 2; counted++) {
         struct kernel k = kernel_create("gfx942", 1, 1);
         struct tir_value operands[3] = {rsrc(&k), tir_lane_id(&k.b), tir_i32(&k.b, 0)};
@@ -389,9 +372,8 @@ static void narrow_loads_stay_apart_when_a_wait_counts_them(void **state)
     }
 }
 
-static void global_ops_use_a_scalar_base(void **state)
+TEST(global_ops_use_a_scalar_base)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx942", 1, 1);
     keep(&k, unknown(&k, tir_vec(TIR_F32, 4)));
     struct compiled c = kernel_compile(&k);
@@ -403,9 +385,8 @@ static void global_ops_use_a_scalar_base(void **state)
     compiled_free(&c);
 }
 
-static void scalar_loads_are_scalar(void **state)
+TEST(scalar_loads_are_scalar)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx950", 1, 1);
     struct tir_value base = tir_arg(&k.b, "in", TIR_I64);
     struct tir_value at = tir_mul(&k.b, tir_block_id(&k.b, 0), tir_i32(&k.b, 4));
@@ -420,9 +401,8 @@ static void scalar_loads_are_scalar(void **state)
 }
 
 /* LLVM would otherwise make one zero after the barrier and copy it. */
-static void materialized_constants_are_not_moved(void **state)
+TEST(materialized_constants_are_not_moved)
 {
-    (void)state;
     const struct tir_type t = tir_vec(TIR_F32, 4);
     FOR_GFX9(target)
     {
@@ -446,9 +426,8 @@ static void materialized_constants_are_not_moved(void **state)
 }
 
 /* LLVM would load and wait for those that a branch needs first, and load the others after it. */
-static void anchored_scalars_are_loaded_before_a_wait(void **state)
+TEST(anchored_scalars_are_loaded_before_a_wait)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
@@ -477,9 +456,8 @@ static void anchored_scalars_are_loaded_before_a_wait(void **state)
 
 /* LLVM's AMDGPUUsage, "Memory Model gfx942": a release for the agent writes back the L2 and waits
  * before the atomic; an acquire invalidates caches. An arrival does not acquire. */
-static void arrivals_release_and_acquires_invalidate(void **state)
+TEST(arrivals_release_and_acquires_invalidate)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
@@ -502,9 +480,8 @@ static void arrivals_release_and_acquires_invalidate(void **state)
 }
 
 /* An atomic add writes back the L2 only if its op requests a release. */
-static void adding_releases_on_request(void **state)
+TEST(adding_releases_on_request)
 {
-    (void)state;
     FOR_GFX9(t)
     for (int release = 0; release < 2; release++) {
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
@@ -520,9 +497,8 @@ static void adding_releases_on_request(void **state)
 }
 
 /* A poll reads past the caches and sleeps before the next one; leaving is a compare-and-swap. */
-static void polls_sleep_and_leave(void **state)
+TEST(polls_sleep_and_leave)
 {
-    (void)state;
     FOR_GFX9(t)
     for (unsigned sleep = 0; sleep < 3; sleep++) {
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
@@ -541,9 +517,8 @@ static void polls_sleep_and_leave(void **state)
     }
 }
 
-static void lds_ops_take_their_offset_into_the_instruction(void **state)
+TEST(lds_ops_take_their_offset_into_the_instruction)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         struct kernel k = kernel_create((*t)->machine.name, 2, 1);
@@ -564,9 +539,8 @@ static void lds_ops_take_their_offset_into_the_instruction(void **state)
     }
 }
 
-static void transposing_reads_are_for_targets_that_have_them(void **state)
+TEST(transposing_reads_are_for_targets_that_have_them)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx950", 1, 1);
     struct tir_value lane = tir_lane_id(&k.b);
     struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 8));
@@ -577,9 +551,8 @@ static void transposing_reads_are_for_targets_that_have_them(void **state)
 }
 
 /* A wait for the older of two copies, in groups of their own, leaves the newer one in flight. */
-static void the_tensor_mover_has_a_counter_of_its_own(void **state)
+TEST(the_tensor_mover_has_a_counter_of_its_own)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx1250", 1, 1);
     const struct tir_value at = tir_arg(&k.b, "p", TIR_I64), zero = tir_i32(&k.b, 0);
     const struct tir_rows r = {at, tir_i64(&k.b, 256), tir_i32(&k.b, 5), 8, 256};
@@ -611,9 +584,8 @@ static void check_refused(struct kernel *k, const char *sentence)
     tir_func_destroy(k->f);
 }
 
-static void what_a_target_lacks_is_refused_with_a_sentence(void **state)
+TEST(what_a_target_lacks_is_refused_with_a_sentence)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx942", 1, 1);
     struct tir_value lane = tir_lane_id(&k.b);
     make(&k, TIR_lds_read_tr, tir_vec(TIR_BF16, 4), &lane, 1, 0, 0, 0);
@@ -636,37 +608,4 @@ static void what_a_target_lacks_is_refused_with_a_sentence(void **state)
     check_refused(&k, "wait on copy group 2 has not been counted");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise_ops_are_one_instruction),
-        cmocka_unit_test(maximum_needs_no_canonical_operand),
-        cmocka_unit_test(multiply_and_add_are_rounded_apart),
-        cmocka_unit_test(pairs_of_f16_are_one_instruction_each),
-        cmocka_unit_test(dependent_maxima_of_pairs_need_no_nop),
-        cmocka_unit_test(packing_two_bf16_is_one_instruction_where_there_is_one),
-        cmocka_unit_test(packing_two_bf16_in_software_takes_nine_instructions),
-        cmocka_unit_test(packing_two_bf16_takes_three_where_ties_go_up),
-        cmocka_unit_test(packing_two_toward_zero_is_one_instruction),
-        cmocka_unit_test(packing_two_f16_rounds_each),
-        cmocka_unit_test(conversions_use_the_conversion_instructions),
-        cmocka_unit_test(every_matrix_instruction_is_itself),
-        cmocka_unit_test(lane_xor_takes_the_cheapest_move),
-        cmocka_unit_test(both_results_of_a_swap_come_from_one_instruction),
-        cmocka_unit_test(any_is_a_scalar_branch_condition),
-        cmocka_unit_test(buffer_ops_take_their_offset_into_the_instruction),
-        cmocka_unit_test(narrow_loads_stay_apart_when_a_wait_counts_them),
-        cmocka_unit_test(global_ops_use_a_scalar_base),
-        cmocka_unit_test(scalar_loads_are_scalar),
-        cmocka_unit_test(materialized_constants_are_not_moved),
-        cmocka_unit_test(anchored_scalars_are_loaded_before_a_wait),
-        cmocka_unit_test(arrivals_release_and_acquires_invalidate),
-        cmocka_unit_test(adding_releases_on_request),
-        cmocka_unit_test(polls_sleep_and_leave),
-        cmocka_unit_test(lds_ops_take_their_offset_into_the_instruction),
-        cmocka_unit_test(transposing_reads_are_for_targets_that_have_them),
-        cmocka_unit_test(the_tensor_mover_has_a_counter_of_its_own),
-        cmocka_unit_test(what_a_target_lacks_is_refused_with_a_sentence),
-    };
-    return cmocka_run_group_tests_name("lower", tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -176,19 +176,12 @@ static void check_mfma(const struct tgt *t, unsigned instr, unsigned byte)
         }
 }
 
-static void matrix_instructions_multiply_as_their_layouts_say(void **state)
+TEST(matrix_instructions_multiply_as_their_layouts_say)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++)
         for (unsigned i = 0; i < (*t)->machine.n_mma; i++)
             for (unsigned byte = 0; byte < ((*t)->machine.mma[i].scaled ? 4 : 1); byte++)
                 check_mfma(*t, i, byte);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrix_instructions_multiply_as_their_layouts_say),
-    };
-    return cmocka_run_group_tests_name("matrix", tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -13,9 +13,8 @@ static const struct tir_type no_type = {0};
 
 /* The functions from here on test moves across lanes. */
 
-static void lane_xor_reaches_every_lane(void **state)
+TEST(lane_xor_reaches_every_lane)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         const unsigned lanes = tir_lanes(&(*t)->machine), some = (lanes - 1) / 3;
         for (unsigned first = 1; first + some <= lanes; first += some) {
@@ -36,9 +35,8 @@ static void lane_xor_reaches_every_lane(void **state)
 
 /* V_PERMLANE32_SWAP_B32 swaps the upper half of its first operand with the lower half of its
  * second; V_PERMLANE16_SWAP_B32 the odd rows of 16 with the even ones (CDNA4 ISA manual, VOP1). */
-static void lane_swap_exchanges_halves(void **state)
+TEST(lane_swap_exchanges_halves)
 {
-    (void)state;
     for (unsigned half = 16; half <= 32; half += 16) {
         static struct values v;
         struct kernel k = kernel_create("gfx950", 1, 1);
@@ -58,9 +56,8 @@ static void lane_swap_exchanges_halves(void **state)
     }
 }
 
-static void lane_gather_reads_the_given_lane(void **state)
+TEST(lane_gather_reads_the_given_lane)
 {
-    (void)state;
     static struct values v;
     struct kernel k = kernel_create("gfx942", 1, 1);
     struct tir_value operands[2] = {unknown(&k, i32), unknown(&k, tir_vec(TIR_F32, 2))};
@@ -117,9 +114,8 @@ static void check_lanes(const char *target)
     }
 }
 
-static void lanes_count_and_sum_lower_lanes(void **state)
+TEST(lanes_count_and_sum_lower_lanes)
 {
-    (void)state;
     check_lanes("gfx942");
     check_lanes("gfx950");
 }
@@ -128,9 +124,8 @@ static void lanes_count_and_sum_lower_lanes(void **state)
 
 /* Builds a histogram of 5 bins over lanes with bit 0 set. Then each lane stores to its own element
  * and reads another's. */
-static void lds_elements_have_addresses_of_their_own(void **state)
+TEST(lds_elements_have_addresses_of_their_own)
 {
-    (void)state;
     static struct values v;
     struct kernel k = kernel_create("gfx942", 1, 1);
     k.f->lds_bytes = 512;
@@ -167,9 +162,8 @@ static void lds_elements_have_addresses_of_their_own(void **state)
 }
 
 /* After all of three arrivals the counter is as before them, so that the next three can use it. */
-static void the_last_arrival_resets_the_counter(void **state)
+TEST(the_last_arrival_resets_the_counter)
 {
-    (void)state;
     static const char *const targets[] = {"gfx942", "gfx950"};
     for (int t = 0; t < 2; t++) {
         static struct values v;
@@ -188,9 +182,8 @@ static void the_last_arrival_resets_the_counter(void **state)
 /* Every add sees a different value. An await returns at once if the counter is 0 or all have
  * arrived, and returns how many have left. If an arrival is missing, it leaves after the given
  * number of polls and is counted. */
-static void await_sees_all_arrivals_or_leaves(void **state)
+TEST(await_sees_all_arrivals_or_leaves)
 {
-    (void)state;
     enum { LEFT = 1 << 16 };
     static const char *const targets[] = {"gfx942", "gfx950"};
     for (int t = 0; t < 2; t++) {
@@ -216,9 +209,8 @@ static void await_sees_all_arrivals_or_leaves(void **state)
     }
 }
 
-static void buffers_end_at_the_size_of_their_resource(void **state)
+TEST(buffers_end_at_the_size_of_their_resource)
 {
-    (void)state;
     static struct values v;
     struct kernel k = kernel_create("gfx950", 1, 1);
     struct tir_value lane = tir_lane_id(&k.b);
@@ -242,9 +234,8 @@ static void buffers_end_at_the_size_of_their_resource(void **state)
 }
 
 /* Lane i's bytes land at base + i * bytes, from any address in memory. */
-static void loads_to_lds_land_in_lane_order(void **state)
+TEST(loads_to_lds_land_in_lane_order)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         static struct values v;
         const unsigned bytes = tir_lane_copy(&(*t)->machine, 0)->bytes;
@@ -273,9 +264,8 @@ static void loads_to_lds_land_in_lane_order(void **state)
 
 /* Loads from an address per lane, of 32 bits or 64, land in the same order. An earlier LDS read is
  * waited for as it would be without them. */
-static void gathers_to_lds_land_in_lane_order(void **state)
+TEST(gathers_to_lds_land_in_lane_order)
 {
-    (void)state;
     for (unsigned wide = 0; wide < 2; wide++) {
         static struct values v;
         struct kernel k = kernel_create("gfx950", 1, 1);
@@ -324,9 +314,8 @@ static void read_transposed(const char *target, struct values *v, struct tir_typ
 /* Within each block of 16 lanes: element e of lane l is element l mod 4 of the 8 bytes at lane 4 e
  * + l / 4 (CDNA4 ISA manual, DS_READ_B64_TR_B16). For bytes it is element l mod 8 of lane 2 e + l
  * / 8. */
-static void transposing_read_exchanges_elements_and_lanes(void **state)
+TEST(transposing_read_exchanges_elements_and_lanes)
 {
-    (void)state;
     static struct values v;
     for (unsigned l = 0; l < 64; l++)
         for (unsigned e = 0; e < 4; e++)
@@ -350,9 +339,8 @@ static void transposing_read_exchanges_elements_and_lanes(void **state)
 
 /* Element e of lane l is element l mod 8 of another lane: of 16 bits, of lane e of the same 8; of 8
  * bits, of lane 8 (e / 4) + 4 (l / 8) + e mod 4 of the same 16 (CDNA5 ISA, 10.9.2 and 11.2.4). */
-static void transposing_read_of_waves_of_32_lanes(void **state)
+TEST(transposing_read_of_waves_of_32_lanes)
 {
-    (void)state;
     static struct values v;
     for (unsigned l = 0; l < 32; l++)
         for (unsigned e = 0; e < 8; e++)
@@ -372,21 +360,4 @@ static void transposing_read_of_waves_of_32_lanes(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lane_xor_reaches_every_lane),
-        cmocka_unit_test(lane_swap_exchanges_halves),
-        cmocka_unit_test(lane_gather_reads_the_given_lane),
-        cmocka_unit_test(lanes_count_and_sum_lower_lanes),
-        cmocka_unit_test(lds_elements_have_addresses_of_their_own),
-        cmocka_unit_test(the_last_arrival_resets_the_counter),
-        cmocka_unit_test(await_sees_all_arrivals_or_leaves),
-        cmocka_unit_test(buffers_end_at_the_size_of_their_resource),
-        cmocka_unit_test(loads_to_lds_land_in_lane_order),
-        cmocka_unit_test(gathers_to_lds_land_in_lane_order),
-        cmocka_unit_test(transposing_read_exchanges_elements_and_lanes),
-        cmocka_unit_test(transposing_read_of_waves_of_32_lanes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -18,9 +18,8 @@ static struct compiled compile(const char *target)
     return kernel_compile(&k);
 }
 
-static void both_read_the_same(void **state)
+TEST(both_read_the_same)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         struct compiled c = compile((*t)->machine.name);
         struct tgt_kernel_facts first = {0}, second = {0};
@@ -37,9 +36,8 @@ static void both_read_the_same(void **state)
     }
 }
 
-static void damaged_code_objects_are_refused(void **state)
+TEST(damaged_code_objects_are_refused)
 {
-    (void)state;
     struct compiled c = compile("gfx942");
     for (size_t size = 0; size < c.code_object.size; size += 61) {
         struct tgt_kernel_facts facts;
@@ -54,11 +52,4 @@ static void damaged_code_objects_are_refused(void **state)
     compiled_free(&c);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_read_the_same),
-        cmocka_unit_test(damaged_code_objects_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -45,9 +45,8 @@ static void check_bf16(uint32_t from, uint16_t to)
         fail_msg("%08x became %04x, not %04x", from, to, rounded);
 }
 
-static void two_f32_become_bf16_by_nearest_even(void **state)
+TEST(two_f32_become_bf16_by_nearest_even)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         static struct values v;
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
@@ -69,9 +68,8 @@ static void two_f32_become_bf16_by_nearest_even(void **state)
 }
 
 /* The short form may lose a NaN with a fraction in the low half only; 16-bit data have none. */
-static void rounding_without_a_check_keeps_the_nans_of_16_bit_data(void **state)
+TEST(rounding_without_a_check_keeps_the_nans_of_16_bit_data)
 {
-    (void)state;
     static struct values v;
     struct kernel k = kernel_create("gfx942", 1, 1);
     struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
@@ -88,9 +86,8 @@ static void rounding_without_a_check_keeps_the_nans_of_16_bit_data(void **state)
 }
 
 /* A tie may be rounded to either neighbour; other values are rounded to nearest. */
-static void ties_may_be_rounded_either_way(void **state)
+TEST(ties_may_be_rounded_either_way)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         static struct values v;
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
@@ -109,9 +106,8 @@ static void ties_may_be_rounded_either_way(void **state)
     }
 }
 
-static void rounding_toward_zero_is_the_interpreters(void **state)
+TEST(rounding_toward_zero_is_the_interpreters)
 {
-    (void)state;
     static const uint32_t ends[] = {0x7f800000, 0xff800000, 0x7f7fffff, 0x00000001, 0x80000000};
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         for (int half = 0; half < 2; half++) {
@@ -148,9 +144,8 @@ static float round_to_half(float x)
     return ldexpf(nearbyintf(ldexpf(x, 11 - exponent)), exponent - 11);
 }
 
-static void two_f32_become_f16_by_nearest_even(void **state)
+TEST(two_f32_become_f16_by_nearest_even)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         static struct values v;
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
@@ -169,9 +164,8 @@ static void two_f32_become_f16_by_nearest_even(void **state)
     }
 }
 
-static void integers_and_floats_convert_by_value(void **state)
+TEST(integers_and_floats_convert_by_value)
 {
-    (void)state;
     static struct values v;
     struct kernel k = kernel_create("gfx942", 1, 1);
     struct tir_value i = unknown(&k, i32), f = unknown(&k, f32);
@@ -195,9 +189,8 @@ static void integers_and_floats_convert_by_value(void **state)
 }
 
 /* Converting bytes to f32 and back gives the same bytes, except for NaN. */
-static void fp8_survives_the_way_through_f32(void **state)
+TEST(fp8_survives_the_way_through_f32)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         static struct values v;
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
@@ -282,9 +275,8 @@ static void check_int8(float from, int8_t to)
     assert_int_equal(to, (int)fminf(fmaxf(rounded, -128), 127));
 }
 
-static void bytes_made_of_f32_are_rounded_and_saturate(void **state)
+TEST(bytes_made_of_f32_are_rounded_and_saturate)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         static struct values v;
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
@@ -342,18 +334,16 @@ static void check_bytes(const struct tgt *t, unsigned first)
     }
 }
 
-static void bytes_become_halves_exactly(void **state)
+TEST(bytes_become_halves_exactly)
 {
-    (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++)
         for (unsigned first = 0; first < 256; first += 4 * tir_lanes(&(*t)->machine))
             check_bytes(*t, first);
 }
 
 /* Each half keeps its place, also in a maximum that the next one reads. */
-static void halves_of_maxima_keep_their_places(void **state)
+TEST(halves_of_maxima_keep_their_places)
 {
-    (void)state;
     static struct values v;
     struct kernel k = kernel_create("gfx950", 1, 1);
     struct tir_value a[3] = {unknown(&k, i32), unknown(&k, i32), unknown(&k, i32)};
@@ -378,9 +368,8 @@ static void halves_of_maxima_keep_their_places(void **state)
 /* The functions from here on test control flow. */
 
 /* Sums index * x over the iterations; if the flag is set, a cold branch negates the sum in each. */
-static void loops_and_branches_carry_their_values(void **state)
+TEST(loops_and_branches_carry_their_values)
 {
-    (void)state;
     static const int rounds[] = {0, 1, 2, 9};
     for (unsigned r = 0; r < 4; r++) {
         static struct values v;
@@ -418,9 +407,8 @@ static void loops_and_branches_carry_their_values(void **state)
     }
 }
 
-static void uniform_division_is_exact(void **state)
+TEST(uniform_division_is_exact)
 {
-    (void)state;
     static const uint32_t cases[][2] = {
         {0, 1},
         {7, 3},
@@ -447,9 +435,8 @@ static void uniform_division_is_exact(void **state)
     compiled_free(&c);
 }
 
-static void transcendentals_are_close(void **state)
+TEST(transcendentals_are_close)
 {
-    (void)state;
     static struct values v;
     struct kernel k = kernel_create("gfx942", 1, 1);
     struct tir_value a = unknown(&k, f32);
@@ -468,22 +455,4 @@ static void transcendentals_are_close(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_f32_become_bf16_by_nearest_even),
-        cmocka_unit_test(ties_may_be_rounded_either_way),
-        cmocka_unit_test(rounding_without_a_check_keeps_the_nans_of_16_bit_data),
-        cmocka_unit_test(rounding_toward_zero_is_the_interpreters),
-        cmocka_unit_test(two_f32_become_f16_by_nearest_even),
-        cmocka_unit_test(integers_and_floats_convert_by_value),
-        cmocka_unit_test(fp8_survives_the_way_through_f32),
-        cmocka_unit_test(bytes_made_of_f32_are_rounded_and_saturate),
-        cmocka_unit_test(bytes_become_halves_exactly),
-        cmocka_unit_test(halves_of_maxima_keep_their_places),
-        cmocka_unit_test(loops_and_branches_carry_their_values),
-        cmocka_unit_test(uniform_division_is_exact),
-        cmocka_unit_test(transcendentals_are_close),
-    };
-    return cmocka_run_group_tests_name("numbers", tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

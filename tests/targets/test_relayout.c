@@ -78,9 +78,8 @@ static void check_copy(const struct tgt *t, unsigned dtype, unsigned reg_bits, u
     compiled_free(&c);
 }
 
-static void every_element_arrives(void **state)
+TEST(every_element_arrives)
 {
-    (void)state;
     static const unsigned dtypes[] = {TIR_F32, TIR_BF16, TIR_I8, TIR_I64};
     for (int t = 0; tgt_all[t]; t++)
         for (unsigned i = 0; i < CASES; i++) {
@@ -89,8 +88,4 @@ static void every_element_arrives(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_element_arrives)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

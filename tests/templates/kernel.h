@@ -6,14 +6,8 @@
 #ifndef TESTS_TEMPLATES_KERNEL_H
 #define TESTS_TEMPLATES_KERNEL_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "compiler/pipeline.h"
+#include "tests/unit_test.h"
 
 /** A field of a variant and its value. */
 struct setting {

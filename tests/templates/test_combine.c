@@ -10,9 +10,8 @@
 
 extern const struct att_template att_template_combine;
 
-static void every_size_fits_its_registers(void **state)
+TEST(every_size_fits_its_registers)
 {
-    (void)state;
     static const int dims[] = {32, 64, 128, 256, 512, 48, 72, 80, 96, 112, 160, 192, 320, 384};
     for (int t = 0; tgt_all[t]; t++)
         for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
@@ -32,9 +31,8 @@ static void every_size_fits_its_registers(void **state)
 /* Launches of few tokens have a kernel whose waves share parts. A wave has two rows of head_dim
  * 128: the workgroups of a launch are at most as many as the compute units. Rows of head_dim 512
  * take two waves, so that it has none. */
-static void few_tokens_have_a_kernel_whose_waves_share_parts(void **state)
+TEST(few_tokens_have_a_kernel_whose_waves_share_parts)
 {
-    (void)state;
     static const int schemes[] = {ATT_PARTIALS_CSR, ATT_PARTIALS_DENSE};
     for (int t = 0; tgt_all[t]; t++)
         for (unsigned i = 0; i < 2; i++) {
@@ -63,9 +61,8 @@ static void few_tokens_have_a_kernel_whose_waves_share_parts(void **state)
     assert_false(att_template_combine.second(&v, &tgt_all[0]->machine, 0, &second));
 }
 
-static void unsupported_head_dims_say_why(void **state)
+TEST(unsupported_head_dims_say_why)
 {
-    (void)state;
     static const struct {
         int dim;
         const char *text;
@@ -80,12 +77,4 @@ static void unsupported_head_dims_say_why(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_size_fits_its_registers),
-        cmocka_unit_test(few_tokens_have_a_kernel_whose_waves_share_parts),
-        cmocka_unit_test(unsupported_head_dims_say_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

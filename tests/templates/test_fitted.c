@@ -27,9 +27,8 @@ static int knob_of(const struct att_variant *v, const char *name)
     return value;
 }
 
-static void rules_decide_without_rows(void **state)
+TEST(rules_decide_without_rows)
 {
-    (void)state;
     struct att_variant v = prefill_of("gfx950", 64);
     v.fitted = no_rows;
     assert_int_equal(knob_of(&v, "memory_priority"), 1);
@@ -51,7 +50,7 @@ static struct att_variant decode_of(const struct att_template *op, const char *t
 }
 
 /* The tuning files choose tiles of 32 keys for targets where these are faster than 64 keys. */
-static void decode_has_the_keys_of_its_target(void **state)
+TEST(decode_has_the_keys_of_its_target)
 {
     const struct att_template *const decode = &att_template_decode;
     struct att_variant v = decode_of(decode, "gfx942", ATT_KV_LAYOUT_NHD);
@@ -66,7 +65,7 @@ static void decode_has_the_keys_of_its_target(void **state)
     assert_int_equal(knob_of(&v, "keys"), 32);
 }
 
-static void the_first_row_decides(void **state)
+TEST(the_first_row_decides)
 {
     static const struct tir_fitted rows[] = {
         {"decode tile_head_dim=64", "hoist_vgprs", 2, 0, 0, 0},
@@ -86,9 +85,8 @@ static void the_first_row_decides(void **state)
     assert_int_equal(knob_of(&v, "hoist_vgprs"), 5);
 }
 
-static void words_are_of_tile_and_key(void **state)
+TEST(words_are_of_tile_and_key)
 {
-    (void)state;
     const struct att_variant v = prefill_of("gfx950", 72);
     struct att_tile tile;
     assert_true(att_find_tile(&v, &tgt_find(v.target)->machine, &tile, NULL));
@@ -120,7 +118,7 @@ static void words_are_of_tile_and_key(void **state)
             fail_msg("%s: expected %d", cases[i].kernels, cases[i].has);
 }
 
-static void a_candidate_keeps_its_row_s_knobs(void **state)
+TEST(a_candidate_keeps_its_row_s_knobs)
 {
     static const struct tir_fitted rows[] = {{"prefill", "late_eighths", 2, 0, 0, 0}, {0}};
     (void)state;
@@ -143,7 +141,7 @@ static void a_candidate_keeps_its_row_s_knobs(void **state)
     assert_int_equal(knob_of(&v, "late_eighths"), 2);
 }
 
-static void words_that_nobody_has_are_refused(void **state)
+TEST(words_that_nobody_has_are_refused)
 {
     static const struct {
         struct tir_fitted row;
@@ -171,7 +169,7 @@ static void words_that_nobody_has_are_refused(void **state)
 
 /* Every row names a family and knobs of it. A wrong name would have no effect, and nobody would
  * notice. */
-static void rows_of_targets_name_knobs(void **state)
+TEST(rows_of_targets_name_knobs)
 {
     struct att_why why = {.text = ""};
     (void)state;
@@ -181,16 +179,4 @@ static void rows_of_targets_name_knobs(void **state)
                 fail_msg("%s: %s: %s", tgt_all[t]->machine.name, row->kernels, why.text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rules_decide_without_rows),
-        cmocka_unit_test(decode_has_the_keys_of_its_target),
-        cmocka_unit_test(the_first_row_decides),
-        cmocka_unit_test(words_are_of_tile_and_key),
-        cmocka_unit_test(a_candidate_keeps_its_row_s_knobs),
-        cmocka_unit_test(words_that_nobody_has_are_refused),
-        cmocka_unit_test(rows_of_targets_name_knobs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

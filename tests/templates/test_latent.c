@@ -89,9 +89,8 @@ static const struct model {
      {{ATT_WIDTH, 4096}, {ATT_WIDTH_KV, 4096}, {ATT_OUT_DTYPE, ATT_OUT_DTYPE_FP8}, {ATT_GEMMA, 1}}},
 };
 
-static void models_fit_their_registers(void **state)
+TEST(models_fit_their_registers)
 {
-    (void)state;
     FOR_LARGE_WAVES(t)
     for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
         const struct att_variant v =
@@ -223,9 +222,8 @@ static const struct wrong {
      "the rows of 16-bit numbers have no scale"},
 };
 
-static void what_cannot_be_built_says_why(void **state)
+TEST(what_cannot_be_built_says_why)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         const struct att_variant v = variant_of(wrong[i].op, "gfx942", wrong[i].settings);
         expect_refused(&v, wrong[i].field, wrong[i].text);
@@ -262,9 +260,8 @@ static int chosen(const struct att_variant *v, int64_t share, int64_t workgroups
 
 /* With many heads, the kernel for two tiles of tokens streams w if a workgroup's part fits into
  * LDS. */
-static void many_heads_stream(void **state)
+TEST(many_heads_stream)
 {
-    (void)state;
     enum { SHARES, STREAMS };
     struct setting values[COUNT] = {{ATT_HEAD_DIM, 512}, {ATT_HEAD_DIM_V, 128}};
     const struct att_variant long_one = variant_of(&att_template_head_product, "gfx950", values);
@@ -295,9 +292,8 @@ static bool is_trimmed(const struct att_variant *v)
 }
 
 /* The streaming kernel takes the registers of waves for which LDS has no room. */
-static void what_streams_takes_the_registers_that_it_uses(void **state)
+TEST(what_streams_takes_the_registers_that_it_uses)
 {
-    (void)state;
     enum { STREAM = 5 };
     struct setting keys[COUNT] = {{ATT_HEAD_DIM, 128}, {ATT_HEAD_DIM_V, 512}};
     const struct att_variant each = variant_of(&att_template_head_product, "gfx950", keys);
@@ -309,9 +305,8 @@ static void what_streams_takes_the_registers_that_it_uses(void **state)
 
 /* The kernel with one x for all heads is for many tokens. Fewer tokens select the kernels with an x
    for each head. */
-static void few_tokens_have_kernels_of_their_own(void **state)
+TEST(few_tokens_have_kernels_of_their_own)
 {
-    (void)state;
     enum { SHARES, EACH };
     struct setting each[COUNT] = {{ATT_HEAD_DIM, 512}, {ATT_HEAD_DIM_V, 128}};
     const struct att_variant other = variant_of(&att_template_head_product, "gfx942", each);
@@ -331,9 +326,8 @@ static void few_tokens_have_kernels_of_their_own(void **state)
 
 /* Two workgroups walk a list if waves are in pairs. They do not if half of the lists fill the
  * device. */
-static void many_lists_have_a_workgroup_each(void **state)
+TEST(many_lists_have_a_workgroup_each)
 {
-    (void)state;
     struct setting latent[COUNT] = {LATENT, {ATT_GQA, 128}, {ATT_PAGE_SIZE, 64}};
     const struct att_variant pairs = variant_of(&att_template_mla_decode, "gfx950", latent);
     assert_int_equal(chosen(&pairs, 0, 128, 0), -1);
@@ -356,15 +350,4 @@ static void many_lists_have_a_workgroup_each(void **state)
         assert_int_equal(chosen(&slots, 0, calls[i].lists, 0), calls[i].kernel);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(few_tokens_have_kernels_of_their_own),
-        cmocka_unit_test(many_heads_stream),
-        cmocka_unit_test(what_streams_takes_the_registers_that_it_uses),
-        cmocka_unit_test(many_lists_have_a_workgroup_each),
-        cmocka_unit_test(models_fit_their_registers),
-        cmocka_unit_test(what_cannot_be_built_says_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -8,9 +8,8 @@
 
 extern const struct att_template att_template_metadata;
 
-static void every_kind_fits_its_registers(void **state)
+TEST(every_kind_fits_its_registers)
 {
-    (void)state;
     const int kinds = att_fields[ATT_METADATA].value_count;
     for (int t = 0; tgt_all[t]; t++)
         for (int kind = 0; kind < kinds; kind++) {
@@ -21,8 +20,4 @@ static void every_kind_fits_its_registers(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_kind_fits_its_registers)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -5,10 +5,6 @@
  *
  * `test_pipelines ROOT --update` writes the drawings.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +12,10 @@
 #include <glob.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "templates/attention/steps.h"
 #include "templates/pipeline/pipeline.h"
 #include "templates/template.h"
+#include "tests/unit_test.h"
 
 static const char *root = ".";
 static bool update;
@@ -81,7 +76,7 @@ static void find_file(char *path, size_t size, const struct att_template *t,
     globfree(&found);
 }
 
-static void each_file_begins_with_its_drawing(void **state)
+TEST(each_file_begins_with_its_drawing)
 {
     enum { MOST_LINES = 120 };
     unsigned n = 0;
@@ -368,7 +363,7 @@ static unsigned count_tiles(const struct table *t, uint32_t has)
 
 /* No table passes without a wait for data. Without a barrier row none passes with the same
  * depths. */
-static void without_waits_no_table_passes(void **state)
+TEST(without_waits_no_table_passes)
 {
     unsigned dropped = 0;
     (void)state;
@@ -404,7 +399,7 @@ static void without_waits_no_table_passes(void **state)
 /* Changes a table: moves a row by a phase or a stage, swaps it with the next, joins or splits
  * phases, removes roles. A table that passes is safe for the checker here too, with the depth
  * found. */
-static void what_passes_is_safe(void **state)
+TEST(what_passes_is_safe)
 {
     unsigned refused = 0, passed = 0;
     (void)state;
@@ -446,7 +441,7 @@ static void what_passes_is_safe(void **state)
 }
 
 /* The depths of K and V in the shipped kernels. */
-static void depths_follow_from_tables(void **state)
+TEST(depths_follow_from_tables)
 {
     enum { CHECK_PREVIOUS = 2, FIRST = ATT_HAS_FAMILY };
     static const struct {
@@ -479,7 +474,7 @@ static void depths_follow_from_tables(void **state)
 }
 
 /* Roles hide each other's reads only if a SIMD has a wave of each role. */
-static void roles_share_simds(void **state)
+TEST(roles_share_simds)
 {
     const struct pipe_variant four = {.has = 1, .waves = 4}, eight = {.has = 1, .waves = 8};
     struct pipe_plan plan;
@@ -499,12 +494,5 @@ int main(int argc, char **argv)
 {
     root = argc > 1 ? argv[1] : ".";
     update = argc > 2 && !strcmp(argv[2], "--update");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_file_begins_with_its_drawing),
-        cmocka_unit_test(without_waits_no_table_passes),
-        cmocka_unit_test(what_passes_is_safe),
-        cmocka_unit_test(depths_follow_from_tables),
-        cmocka_unit_test(roles_share_simds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

@@ -8,9 +8,8 @@
 
 extern const struct att_template att_template_plan;
 
-static void it_fits_its_registers(void **state)
+TEST(it_fits_its_registers)
 {
-    (void)state;
     for (int t = 0; tgt_all[t]; t++) {
         struct att_variant v;
         att_variant_init(&v, &att_template_plan, tgt_all[t]->machine.name);
@@ -18,8 +17,4 @@ static void it_fits_its_registers(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(it_fits_its_registers)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

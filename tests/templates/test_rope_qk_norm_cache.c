@@ -102,9 +102,8 @@ static const struct setting models[][COUNT] = {
      {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
 };
 
-static void models_fit_their_registers(void **state)
+TEST(models_fit_their_registers)
 {
-    (void)state;
     for (int t = 0; tgt_all[t]; t++)
         for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
             const struct att_variant v =
@@ -114,9 +113,8 @@ static void models_fit_their_registers(void **state)
         }
 }
 
-static void every_head_dim_has_layouts(void **state)
+TEST(every_head_dim_has_layouts)
 {
-    (void)state;
     unsigned built = 0;
     for (int dim = 16; dim <= 520; dim += 8)
         for (int rotary = 4; rotary <= dim; rotary *= 2)
@@ -138,9 +136,8 @@ static void every_head_dim_has_layouts(void **state)
     assert_true(built > 1000);
 }
 
-static void what_cannot_be_built_says_why(void **state)
+TEST(what_cannot_be_built_says_why)
 {
-    (void)state;
     static const struct {
         struct setting settings[COUNT];
         enum att_field field;
@@ -176,12 +173,4 @@ static void what_cannot_be_built_says_why(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(models_fit_their_registers),
-        cmocka_unit_test(every_head_dim_has_layouts),
-        cmocka_unit_test(what_cannot_be_built_says_why),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -8,13 +8,7 @@
 #include "targets/tgt.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/attention/softmax.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "tests/unit_test.h"
 
 #include <math.h>
 #include <string.h>
@@ -89,9 +83,8 @@ static void check_cap(float cap, double bound)
 }
 
 /* An error of a logit is a relative error of p: 2^-12 is an eighth of bf16's rounding of p. */
-static void soft_cap_is_accurate_for_any_cap(void **state)
+TEST(soft_cap_is_accurate_for_any_cap)
 {
-    (void)state;
     check_cap(0.5f, ldexp(1, -18));
     check_cap(30, ldexp(1, -16));
     check_cap(512, ldexp(1, -12));
@@ -120,18 +113,16 @@ static void check_maximum(float top, bool follows)
         assert_float_equal(out[i], !follows ? -4 : i == 17 ? 2 * top : -2, 0);
 }
 
-static void maximum_follows_past_the_threshold(void **state)
+TEST(maximum_follows_past_the_threshold)
 {
-    (void)state;
     check_maximum(1.99f, false); /* times 2, the exponent's factor, this is 7.98 above -4 */
     check_maximum(2.01f, true);
 }
 
 /* Sinks that outweigh all keys, and sinks of no weight, with and without keys. Without keys O is 0,
  * and any finite inverse is correct. */
-static void sinks_may_be_infinite(void **state)
+TEST(sinks_may_be_infinite)
 {
-    (void)state;
     static const struct {
         float m, l, sink, inverse, lse;
     } rows[] = {
@@ -169,9 +160,8 @@ static double round_fp8(double x)
 /* The largest weight of a row is an fp8 number, and none overflows if exp2 is slightly high. The
  * maximum has room to grow before O is rescaled. Weights far below the largest are normal
  * numbers. */
-static void fp8_has_room_and_bits(void **state)
+TEST(fp8_has_room_and_bits)
 {
-    (void)state;
     static const struct {
         const char *target;
         double most, least; /* largest number; least normal number */
@@ -190,13 +180,4 @@ static void fp8_has_room_and_bits(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(soft_cap_is_accurate_for_any_cap),
-        cmocka_unit_test(maximum_follows_past_the_threshold),
-        cmocka_unit_test(sinks_may_be_infinite),
-        cmocka_unit_test(fp8_has_room_and_bits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -3,17 +3,13 @@
  * Tests the field table and what is made of it: values by id, names, canonical text. Tests iterate
  * over the table, so that they cover a new field without a change.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <ctype.h>
 
 #include "templates/template.h"
+#include "tests/unit_test.h"
 
 /* An op that takes every field. */
 static const struct att_template everything = {.name = "op", .takes = UINT64_MAX};
@@ -27,9 +23,8 @@ static struct att_variant plain(void)
     return v;
 }
 
-static void rows_of_the_table_make_sense(void **state)
+TEST(rows_of_the_table_make_sense)
 {
-    (void)state;
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
         const struct att_field_info *info = &att_fields[f];
         assert_true(strlen(info->name) < 20 && strlen(info->help) > 10);
@@ -48,9 +43,8 @@ static void rows_of_the_table_make_sense(void **state)
 
 /* In a name, two enumerated fields without a tag may not share a value, and no tag may equal a
    value. */
-static void what_stands_in_a_name_is_unambiguous(void **state)
+TEST(what_stands_in_a_name_is_unambiguous)
 {
-    (void)state;
     const char *seen[256];
     size_t count = 0;
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
@@ -66,9 +60,8 @@ static void what_stands_in_a_name_is_unambiguous(void **state)
     }
 }
 
-static void following_fields_take_their_leaders_value_unless_set(void **state)
+TEST(following_fields_take_their_leaders_value_unless_set)
 {
-    (void)state;
     struct att_variant v = plain();
     assert_int_equal(v.head_dim_v, 128);
     assert_int_equal(v.rotary_dim, 128);
@@ -80,9 +73,8 @@ static void following_fields_take_their_leaders_value_unless_set(void **state)
     assert_int_equal(v.rotary_dim, 192);
 }
 
-static void a_cache_of_the_ops_own_dtype_is_said_in_one_way(void **state)
+TEST(a_cache_of_the_ops_own_dtype_is_said_in_one_way)
 {
-    (void)state;
     struct att_variant v = plain();
     v.kv_dtype = ATT_KV_DTYPE_BF16;
     att_variant_resolve(&v);
@@ -93,9 +85,8 @@ static void a_cache_of_the_ops_own_dtype_is_said_in_one_way(void **state)
     assert_int_equal(v.kv_dtype, ATT_KV_DTYPE_BF16);
 }
 
-static void without_rotation_nothing_says_how_much_rotates(void **state)
+TEST(without_rotation_nothing_says_how_much_rotates)
 {
-    (void)state;
     struct att_variant v = plain();
     v.rope = ATT_ROPE_NONE;
     v.rotary_dim = 64;
@@ -125,9 +116,8 @@ static bool vary(struct att_variant *v, enum att_field f, int step)
 
 /* Every change of a single field changes the name, the text and the identity, and can be read
    back. */
-static void every_value_of_every_field_shows(void **state)
+TEST(every_value_of_every_field_shows)
 {
-    (void)state;
     const struct att_variant base = plain();
     char base_name[ATT_NAME_MAX], base_text[ATT_TEXT_MAX];
     att_variant_name(&base, base_name);
@@ -146,9 +136,8 @@ static void every_value_of_every_field_shows(void **state)
     }
 }
 
-static void names_are_c_identifiers(void **state)
+TEST(names_are_c_identifiers)
 {
-    (void)state;
     struct att_variant v = plain();
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
         vary(&v, f, 1);
@@ -161,9 +150,8 @@ static void names_are_c_identifiers(void **state)
 }
 
 /* The longest spelling of all fields of an op fits, with room for the op's own additions. */
-static void the_longest_name_fits(void **state)
+TEST(the_longest_name_fits)
 {
-    (void)state;
     for (const struct att_template *const *t = att_templates; *t; t++) {
         size_t name = strlen((*t)->name) + 10, text = name;
         for (int f = 0; f < ATT_FIELD_COUNT; f++) {
@@ -182,9 +170,8 @@ static void the_longest_name_fits(void **state)
     }
 }
 
-static void a_cache_of_the_same_type_has_that_type(void **state)
+TEST(a_cache_of_the_same_type_has_that_type)
 {
-    (void)state;
     struct att_variant v = plain();
     assert_int_equal(att_kv_dtype(&v), ATT_KV_DTYPE_BF16);
     v.dtype = ATT_DTYPE_FP16;
@@ -194,9 +181,8 @@ static void a_cache_of_the_same_type_has_that_type(void **state)
 }
 
 /* Every row is complete and takes only fields that exist. */
-static void templates_are_complete(void **state)
+TEST(templates_are_complete)
 {
-    (void)state;
     for (const struct att_template *const *t = att_templates; *t; t++) {
         assert_true((*t)->name && (*t)->description && (*t)->check && (*t)->build);
         /* A template may take no field, so that it has one kernel for all descriptions. */
@@ -204,19 +190,4 @@ static void templates_are_complete(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_the_table_make_sense),
-        cmocka_unit_test(what_stands_in_a_name_is_unambiguous),
-        cmocka_unit_test(following_fields_take_their_leaders_value_unless_set),
-        cmocka_unit_test(a_cache_of_the_ops_own_dtype_is_said_in_one_way),
-        cmocka_unit_test(without_rotation_nothing_says_how_much_rotates),
-        cmocka_unit_test(every_value_of_every_field_shows),
-        cmocka_unit_test(names_are_c_identifiers),
-        cmocka_unit_test(the_longest_name_fits),
-        cmocka_unit_test(a_cache_of_the_same_type_has_that_type),
-        cmocka_unit_test(templates_are_complete),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -3,18 +3,13 @@
  * Tests attnc bench, with the simulator as the HIP device, and with a device of a bad clock, faults
  * and hangs.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/compiler/command.h"
+#include "tests/unit_test.h"
 
 #define SHAPE "--shape batch=1,k=64,heads=8,kv_heads=1 "
 #define BENCH "bench x.attnpack --device hip --seconds 0.5 --flush 0 --json " SHAPE
@@ -42,9 +37,8 @@ static double value(const char *json, const char *name)
     return atof(at + strlen(name));
 }
 
-static void the_model_needs_no_gpu(void **state)
+TEST(the_model_needs_no_gpu)
 {
-    (void)state;
     build();
     struct run r = run("bench x.attnpack --device sim --json " SHAPE);
     assert_int_equal(r.status, 0);
@@ -62,9 +56,8 @@ static void the_model_needs_no_gpu(void **state)
 }
 
 /* The median of times is the true time, in spite of noise, outliers and drift. */
-static void a_bad_clock_is_seen_through(void **state)
+TEST(a_bad_clock_is_seen_through)
 {
-    (void)state;
     build();
     on_gpu(shaky, "noise=2");
     struct run r = run(BENCH);
@@ -83,9 +76,8 @@ static void a_bad_clock_is_seen_through(void **state)
     end_run(&r);
 }
 
-static void a_fault_or_hang_is_a_line(void **state)
+TEST(a_fault_or_hang_is_a_line)
 {
-    (void)state;
     build();
     on_gpu(shaky, "fault=3");
     expect(BENCH, 1, "hipErrorLaunchFailure", "");
@@ -95,14 +87,9 @@ static void a_fault_or_hang_is_a_line(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_model_needs_no_gpu, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_bad_clock_is_seen_through, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_fault_or_hang_is_a_line, setup, teardown),
-    };
     command_path = argc == 3 ? realpath(argv[1], NULL) : NULL; /* tests change the directory */
     if (!command_path)
         return 1;
     shaky = argv[2];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests_between(setup, teardown);
 }

@@ -3,15 +3,10 @@
  * Tests the race on simulated times with noise, outliers, a clock that drifts and launches that
  * fail. The fastest runner wins, and each runner keeps its figure.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests/unit_test.h"
 #include "tools/attnc/tune/race.h"
 
 struct device {
@@ -52,9 +47,8 @@ static struct device make(double a, double b, double c, uint64_t seed)
     return (struct device){.us = {a, b, c}, .faulty = RACE_RUNNERS, .random = seed};
 }
 
-static void a_silent_clock_needs_few_rounds(void **state)
+TEST(a_silent_clock_needs_few_rounds)
 {
-    (void)state;
     struct device d = make(100, 99, 101, 1);
     struct race_result r;
     race_run(&usual, 3, sample, &d, &r);
@@ -65,9 +59,8 @@ static void a_silent_clock_needs_few_rounds(void **state)
 }
 
 /* Times are 2 % apart, with 3 % of noise. One launch of twenty takes four times as long. */
-static void the_right_one_wins_in_noise(void **state)
+TEST(the_right_one_wins_in_noise)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 50; seed++) {
         struct device d = make(102, 100, 104, seed);
         struct race_result r;
@@ -82,9 +75,8 @@ static void the_right_one_wins_in_noise(void **state)
 
 /* The clock becomes half as fast during the race. Absolute times would favour candidates that ran
  * early. */
-static void a_drifting_clock_favours_nobody(void **state)
+TEST(a_drifting_clock_favours_nobody)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         struct device d = make(100, 98.5, 99.5, seed);
         struct race_result r;
@@ -97,9 +89,8 @@ static void a_drifting_clock_favours_nobody(void **state)
     }
 }
 
-static void a_fault_costs_one_runner(void **state)
+TEST(a_fault_costs_one_runner)
 {
-    (void)state;
     for (size_t faulty = 0; faulty < 3; faulty++) {
         struct device d = make(100, 90, 95, 7);
         struct race_result r;
@@ -114,9 +105,8 @@ static void a_fault_costs_one_runner(void **state)
 }
 
 /* The first of equal candidates wins, and the race reports that it was not decided. */
-static void equals_are_not_decided(void **state)
+TEST(equals_are_not_decided)
 {
-    (void)state;
     struct device d = make(100, 100, 100, 3);
     struct race_result r;
     struct race_options few = usual;
@@ -127,9 +117,8 @@ static void equals_are_not_decided(void **state)
     assert_int_equal(r.rounds, 40);
 }
 
-static void the_interval_holds_the_median(void **state)
+TEST(the_interval_holds_the_median)
 {
-    (void)state;
     unsigned held = 0;
     struct device d = {.random = 11};
     for (int trial = 0; trial < 1000; trial++) {
@@ -142,15 +131,4 @@ static void the_interval_holds_the_median(void **state)
     assert_in_range(held, 930, 990); /* 95 %, a little more because ranks are whole */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_silent_clock_needs_few_rounds),
-        cmocka_unit_test(the_right_one_wins_in_noise),
-        cmocka_unit_test(a_drifting_clock_favours_nobody),
-        cmocka_unit_test(a_fault_costs_one_runner),
-        cmocka_unit_test(equals_are_not_decided),
-        cmocka_unit_test(the_interval_holds_the_median),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -3,17 +3,12 @@
  * Tests attnc tune --device hip on the simulator with a bad clock: the model's winner wins, a fault
  * or a hang costs only the kernel that caused it, and measurements are stored beside the model's.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "tests/compiler/command.h"
+#include "tests/unit_test.h"
 
 #define TUNE                                                                                   \
     "tune d.yaml --shapes shapes --tiles 4 --verify 1 --cache cache --device hip --seconds 1 " \
@@ -56,9 +51,8 @@ static unsigned count_lines(const char *db, const char *word)
     return count;
 }
 
-static void noise_and_drift_change_no_winner(void **state)
+TEST(noise_and_drift_change_no_winner)
 {
-    (void)state;
     char still[200], shaken[200];
     start("");
     expect(TUNE "-o still.attnpack", 0, "times as fast as a build on the GPU", "");
@@ -74,18 +68,16 @@ static void noise_and_drift_change_no_winner(void **state)
 
 /* The second launch of each process and all after it fail. A tile that fails drops out of the race
  * and has a row in the database. A tile that is left wins. */
-static void a_fault_costs_who_is_to_blame(void **state)
+TEST(a_fault_costs_who_is_to_blame)
 {
-    (void)state;
     start("fault=2");
     expect(TUNE "-o faulty.attnpack", 1, "failed", "warning: a launch failed");
     assert_true(count_lines("faulty.sqlite", "hipErrorLaunchFailure") >= 1);
     assert_true(exists("faulty.attnpack"));
 }
 
-static void a_hang_ends(void **state)
+TEST(a_hang_ends)
 {
-    (void)state;
     start("hang=20");
     expect(TUNE "--patience 2 --finalists 1 -o hung.attnpack", 1, "failed", "hung for");
     assert_true(count_lines("hung.sqlite", "hung for") >= 1);
@@ -93,9 +85,8 @@ static void a_hang_ends(void **state)
 
 /* Workgroups of this GPU cost twice what the model says. The fit finds this cost, or other
  * parameters with the same times of these launches. */
-static void the_model_is_fitted_to_a_gpu(void **state)
+TEST(the_model_is_fitted_to_a_gpu)
 {
-    (void)state;
     double before, after;
     start("");
     expect("tune d.yaml --shapes shapes --tiles 1 --calibrate --db none.sqlite --cache cache "
@@ -119,9 +110,8 @@ static void the_model_is_fitted_to_a_gpu(void **state)
 }
 
 /* Winners are timed at both ends of an open parameter's range, and the file can be read again. */
-static void open_parameters_are_tried(void **state)
+TEST(open_parameters_are_tried)
 {
-    (void)state;
     start("");
     unsetenv("LD_LIBRARY_PATH");
     expect("tune d.yaml --shapes shapes --tiles 2 --verify 1 --cache cache --sensitivity "
@@ -134,9 +124,8 @@ static void open_parameters_are_tried(void **state)
 
 /* Each of two shares races the tiles that it has timed. With the merged database tuning needs no
  * GPU and chooses the same tile. */
-static void shares_race_on_their_own(void **state)
+TEST(shares_race_on_their_own)
 {
-    (void)state;
     char one[200], all[200];
     start("");
     write_file("shapes", "decode batch=1,k=256,heads=8\ndecode batch=2,k=64,heads=8\n");
@@ -154,17 +143,9 @@ static void shares_race_on_their_own(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(noise_and_drift_change_no_winner, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_fault_costs_who_is_to_blame, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_hang_ends, setup, teardown),
-        cmocka_unit_test_setup_teardown(the_model_is_fitted_to_a_gpu, setup, teardown),
-        cmocka_unit_test_setup_teardown(shares_race_on_their_own, setup, teardown),
-        cmocka_unit_test_setup_teardown(open_parameters_are_tried, setup, teardown),
-    };
     command_path = argc == 3 ? realpath(argv[1], NULL) : NULL; /* tests change the directory */
     if (!command_path)
         return 1;
     shaky = argv[2];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests_between(setup, teardown);
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This file tests the bounds of attention: wrong elements, single ones and all together. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit_test.h"
 #include "tools/verify/compare.h"
 
 enum { WIDTH = 64, KEYS = 64 };
@@ -67,24 +62,18 @@ static struct verify_row verdict(int wrong, int steps)
     return row;
 }
 
-static void what_is_right_passes(void **state)
+TEST(what_is_right_passes)
 {
-    (void)state;
     assert_string_equal(verdict(0, 0).fault, "");
     assert_string_equal(verdict(8, 1).fault, "");
 }
 
 /* An element's bound is u for the rounding of weights, and u for the rounding of the result. */
-static void one_element_fails(void **state)
-{
-    (void)state;
-    assert_non_null(strstr(verdict(1, 2).fault, "element 0 is"));
-}
+TEST(one_element_fails) { assert_non_null(strstr(verdict(1, 2).fault, "element 0 is")); }
 
 /* Roundings are independent, so not all of them may be as large as a single one. */
-static void all_elements_fail_together(void **state)
+TEST(all_elements_fail_together)
 {
-    (void)state;
     const struct verify_row row = verdict(WIDTH, 1);
     assert_non_null(strstr(row.fault, "the relative error of the whole"));
     assert_true(row.largest < row.largest_bound);
@@ -226,9 +215,8 @@ static const struct setting settings[] = {
 
 enum { SETTINGS = sizeof(settings) / sizeof(settings[0]) };
 
-static void bounds_are_those_of_the_formulas(void **state)
+TEST(bounds_are_those_of_the_formulas)
 {
-    (void)state;
     for (int i = 0; i < SETTINGS; i++) {
         struct setting s = settings[i];
         const struct bounds want = bounds_of(&s);
@@ -244,9 +232,8 @@ static void bounds_are_those_of_the_formulas(void **state)
 }
 
 /* A NaN exceeds any bound, and so does a finite LSE without a visible key. */
-static void what_is_beyond_a_bound_is_found(void **state)
+TEST(what_is_beyond_a_bound_is_found)
 {
-    (void)state;
     for (int i = 0; i < SETTINGS; i++) {
         struct setting s = settings[i];
         const struct bounds b = bounds_of(&s);
@@ -274,17 +261,15 @@ static void what_is_beyond_a_bound_is_found(void **state)
 }
 
 /* A row has no error bound if its weights are so small that rounding could make all of them 0. */
-static void vanishing_weights_bound_nothing(void **state)
+TEST(vanishing_weights_bound_nothing)
 {
-    (void)state;
     const struct setting s = {ATTN_FP16, 0x1p-4, 1.5, -40, 30};
     assert_string_equal(verdict_of(&s, LSE).fault, "");
 }
 
 /* Truncation changes a weight by up to 2 u of the truncated weight, and by about u on average. */
-static void cut_weights_lose_twice_as_much(void **state)
+TEST(cut_weights_lose_twice_as_much)
 {
-    (void)state;
     const struct precision *p = find_precision("bf16");
     struct ref_attention cut = {0}, rounded = {0};
     comparison_weights_rounded(&rounded, p);
@@ -296,9 +281,8 @@ static void cut_weights_lose_twice_as_much(void **state)
 
 /* Weights of late keys are 2^28 to 2^57 times the earlier ones. That exceeds the 2^8 at which the
  * maximum is updated, and the range 2^16 of fp16. */
-static void late_queries_have_large_scores(void **state)
+TEST(late_queries_have_large_scores)
 {
-    (void)state;
     for (int i = 1; i < 40; i++) {
         const double key[4] = {0.3 * i, -0.01 * i, 0.5, -2.0 / i}, scale = 0.125;
         const double q = late_query(key, 4, scale);
@@ -329,9 +313,8 @@ static struct ref_row two_keys(double sum, double lse)
     return row;
 }
 
-static void roundings_of_weights_move_a_mean(void **state)
+TEST(roundings_of_weights_move_a_mean)
 {
-    (void)state;
     const double d[] = {0.8 / 16, 0.2 / 16};
     const struct ref_row row = two_keys(d[0] * 0.2 + d[1] * 0.8, d[0] + d[1]);
     const double squares = d[0] * 0.2 * d[0] * 0.2 + d[1] * 0.8 * d[1] * 0.8;
@@ -340,9 +323,8 @@ static void roundings_of_weights_move_a_mean(void **state)
 
 /* The rounding is half of the smallest step of fp8. The largest weight is scaled to 28 or 15, or to
  * 2^7.75 with scales of blocks. */
-static void small_weights_lose_more(void **state)
+TEST(small_weights_lose_more)
 {
-    (void)state;
     struct ref_attention ocp = {0}, fnuz = {0}, scaled = {0};
     comparison_weights_fp8(&scaled, "gfx950", true);
     comparison_weights_fp8(&ocp, "gfx950", false);
@@ -353,19 +335,4 @@ static void small_weights_lose_more(void **state)
     assert_true(fabs(scaled.weight_tiny * exp2(17.75) - 1) < 1e-12);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_right_passes),
-        cmocka_unit_test(one_element_fails),
-        cmocka_unit_test(all_elements_fail_together),
-        cmocka_unit_test(bounds_are_those_of_the_formulas),
-        cmocka_unit_test(what_is_beyond_a_bound_is_found),
-        cmocka_unit_test(vanishing_weights_bound_nothing),
-        cmocka_unit_test(cut_weights_lose_twice_as_much),
-        cmocka_unit_test(late_queries_have_large_scores),
-        cmocka_unit_test(roundings_of_weights_move_a_mean),
-        cmocka_unit_test(small_weights_lose_more),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -4,15 +4,10 @@
  * same everywhere fails, even if each error is within its own bound.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit_test.h"
 #include "tools/verify/call.h"
 #include "tools/verify/compare.h"
 #include "tools/verify/verify.h"
@@ -65,9 +60,8 @@ static struct verify_row verdict(error_of *error, double drift)
     return row;
 }
 
-static void errors_of_one_sign_are_found(void **state)
+TEST(errors_of_one_sign_are_found)
 {
-    (void)state;
     assert_string_equal(verdict(independent, 0).fault, "");
     assert_non_null(strstr(verdict(too_large, 0).fault, "results are too large"));
     assert_non_null(strstr(verdict(too_small, 0).fault, "results are too large"));
@@ -78,9 +72,8 @@ static void errors_of_one_sign_are_found(void **state)
 }
 
 /* A NaN exceeds any bound, and so does any sum without a bound. An empty sum does not. */
-static void what_is_no_number_is_found(void **state)
+TEST(what_is_no_number_is_found)
 {
-    (void)state;
     const struct mean none = {0}, nan = {.sum = NAN, .drift = 1}, all = {.sum = 1e30};
     assert_false(mean_is_off(&none));
     assert_true(mean_is_off(&nan));
@@ -88,9 +81,8 @@ static void what_is_no_number_is_found(void **state)
 }
 
 /* Sums of independent numbers exceed the bound with a probability of 10^-9. */
-static void bounds_are_those_of_hoeffding(void **state)
+TEST(bounds_are_those_of_hoeffding)
 {
-    (void)state;
     const struct mean m = {.drift = 3, .squares = 16};
     const double t = (mean_bound(&m) - 3) / 4;
     assert_true(2 * exp(-t * t / 2) < 1e-9 && 2 * exp(-t * t / 2) > 0.9e-9);
@@ -98,9 +90,8 @@ static void bounds_are_those_of_hoeffding(void **state)
 
 /* Results of one size have the same rounding. 255 integers times one scale are only 255 roundings,
  * however many elements have them. */
-static void results_that_come_again_count_once(void **state)
+TEST(results_that_come_again_count_once)
 {
-    (void)state;
     static void *pointer;
     static const struct attn_tensor schema = {
         .name = "out",
@@ -275,9 +266,8 @@ static void expect_none(const struct weights *w, void set(struct ref_attention *
 }
 
 /* 28 and 15 are fp8 numbers; 2^4.75 and 2^3.875 become 26 and 15 in every row. */
-static void largest_weights_of_fp8_are_exact_or_found(void **state)
+TEST(largest_weights_of_fp8_are_exact_or_found)
 {
-    (void)state;
     expect_none(&(struct weights){28, 4, -6, false}, set_fp8);
     expect_bias(&(struct weights){exp2(4.75), 4, -6, false}, set_fp8);
     expect_none(&(struct weights){15, 4, -7, false}, set_fnuz);
@@ -286,9 +276,8 @@ static void largest_weights_of_fp8_are_exact_or_found(void **state)
 
 /* In bf16 the largest weight of every row is 1. It is exact if weights are rounded to the nearest.
  * If they are truncated it loses less than the others, but not if it is a little above 1. */
-static void largest_weights_of_bf16_are_exact_or_found(void **state)
+TEST(largest_weights_of_bf16_are_exact_or_found)
 {
-    (void)state;
     expect_none(&(struct weights){1, 8, -126, false}, set_rounded);
     expect_bias(&(struct weights){1 + 0x1.8p-9, 8, -126, false}, set_rounded);
     expect_none(&(struct weights){1 + 0.7213 * 0x1p-8, 8, -126, true}, set_cut);
@@ -296,9 +285,8 @@ static void largest_weights_of_bf16_are_exact_or_found(void **state)
 }
 
 /* The sum of a row's weights has the error of its largest one. */
-static void lse_that_is_off_in_all_rows_is_found(void **state)
+TEST(lse_that_is_off_in_all_rows_is_found)
 {
-    (void)state;
     struct comparison c = {.attention = &(const struct ref_attention){.dim = 1}};
     struct verify_row row = {0};
     c.lse =
@@ -307,16 +295,4 @@ static void lse_that_is_off_in_all_rows_is_found(void **state)
     assert_non_null(strstr(row.fault, "lse is too high by -1.00e-02 on the average"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_of_one_sign_are_found),
-        cmocka_unit_test(what_is_no_number_is_found),
-        cmocka_unit_test(bounds_are_those_of_hoeffding),
-        cmocka_unit_test(results_that_come_again_count_once),
-        cmocka_unit_test(largest_weights_of_fp8_are_exact_or_found),
-        cmocka_unit_test(largest_weights_of_bf16_are_exact_or_found),
-        cmocka_unit_test(lse_that_is_off_in_all_rows_is_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -5,14 +5,9 @@
  * tensors.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "tests/unit_test.h"
 #include "tools/verify/numbers.h"
 
 /* A format of `mantissa` bits after an exponent of the given bias; `one` is the code of 1.0. */
@@ -37,9 +32,8 @@ static int formats_of(struct format to[4])
 }
 
 /* The next code is the next number of the format, from zero to the largest. */
-static void codes_are_the_numbers_of_their_format(void **state)
+TEST(codes_are_the_numbers_of_their_format)
 {
-    (void)state;
     struct format formats[4];
     for (int k = formats_of(formats); k-- > 0;) {
         const struct format *f = &formats[k];
@@ -58,9 +52,8 @@ static void codes_are_the_numbers_of_their_format(void **state)
     }
 }
 
-static void what_is_no_number_is_none(void **state)
+TEST(what_is_no_number_is_none)
 {
-    (void)state;
     struct format formats[4];
     formats_of(formats);
     assert_true(decode_element(formats[0].p, 0x7c00) == INFINITY);
@@ -83,9 +76,8 @@ static void what_is_no_number_is_none(void **state)
 }
 
 /* Only zero and the normal numbers of fp16 and bf16 can be encoded. */
-static void numbers_have_the_code_that_they_came_from(void **state)
+TEST(numbers_have_the_code_that_they_came_from)
 {
-    (void)state;
     struct format formats[4];
     for (int k = formats_of(formats); k-- > 0;) {
         const struct format *f = &formats[k];
@@ -102,9 +94,8 @@ static void numbers_have_the_code_that_they_came_from(void **state)
 
 /* A rounding is half the distance of neighbours, relative to the smaller: it is largest just above
    a power of two. */
-static void roundings_are_half_a_step(void **state)
+TEST(roundings_are_half_a_step)
 {
-    (void)state;
     struct format formats[4];
     for (int k = formats_of(formats); k-- > 0;) {
         const struct format *f = &formats[k];
@@ -120,9 +111,8 @@ static void roundings_are_half_a_step(void **state)
 
 /* SplitMix64 with seed 0 gives the numbers of its authors' program, as Java's SplittableRandom
    does. */
-static void random_numbers_are_those_of_their_generator(void **state)
+TEST(random_numbers_are_those_of_their_generator)
 {
-    (void)state;
     uint64_t seed = 0;
     assert_int_equal(random_bits(&seed), UINT64_C(0xe220a8397b1dcdaf));
     assert_int_equal(random_bits(&seed), UINT64_C(0x6e789e6aa1b965f4));
@@ -130,9 +120,8 @@ static void random_numbers_are_those_of_their_generator(void **state)
 }
 
 /* Values are multiples of 2^-10 with 8 bits and a sign, large and small. */
-static void random_values_reach_both_ends(void **state)
+TEST(random_values_reach_both_ends)
 {
-    (void)state;
     uint64_t seed = 1;
     double least = 2, most = 0;
     bool negative = false;
@@ -157,15 +146,4 @@ static void random_values_reach_both_ends(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_are_the_numbers_of_their_format),
-        cmocka_unit_test(what_is_no_number_is_none),
-        cmocka_unit_test(numbers_have_the_code_that_they_came_from),
-        cmocka_unit_test(roundings_are_half_a_step),
-        cmocka_unit_test(random_numbers_are_those_of_their_generator),
-        cmocka_unit_test(random_values_reach_both_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -3,15 +3,10 @@
  * This file tests the memory of a call's tensors, with the host as the GPU. Writes outside of what
  * a kernel may change are noticed everywhere. A tensor is aligned to no more than required.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit_test.h"
 #include "tools/verify/operand.h"
 
 static int allocate(void **p, size_t size)
@@ -77,9 +72,8 @@ static void finish(struct place *p)
     operand_free(&p->operand);
 }
 
-static void strides_have_the_order_and_gaps_that_are_asked_for(void **state)
+TEST(strides_have_the_order_and_gaps_that_are_asked_for)
 {
-    (void)state;
     struct place p;
     static const struct {
         bool gaps, exchanged;
@@ -103,9 +97,8 @@ static void strides_have_the_order_and_gaps_that_are_asked_for(void **state)
     }
 }
 
-static void every_byte_that_is_written_is_noticed(void **state)
+TEST(every_byte_that_is_written_is_noticed)
 {
-    (void)state;
     struct place p;
     int64_t at = 0;
     prepare(&p, true, true, false);
@@ -123,9 +116,8 @@ static void every_byte_that_is_written_is_noticed(void **state)
     finish(&p);
 }
 
-static void results_may_be_written(void **state)
+TEST(results_may_be_written)
 {
-    (void)state;
     struct place p;
     int64_t at = 0;
     const uint16_t one = 0x3f80;
@@ -144,9 +136,8 @@ static void results_may_be_written(void **state)
     finish(&p);
 }
 
-static void an_operand_inside_another_shares_its_memory(void **state)
+TEST(an_operand_inside_another_shares_its_memory)
 {
-    (void)state;
     struct place p;
     struct operand inside;
     int64_t at = 0;
@@ -172,9 +163,8 @@ static void an_operand_inside_another_shares_its_memory(void **state)
 }
 
 /* The device has only those rows of a far tensor that have a value. */
-static void far_rows_come_back(void **state)
+TEST(far_rows_come_back)
 {
-    (void)state;
     struct place p;
     int64_t at = 0;
     const struct attn_tensor t = tensor(true);
@@ -197,14 +187,4 @@ static void far_rows_come_back(void **state)
     finish(&p);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strides_have_the_order_and_gaps_that_are_asked_for),
-        cmocka_unit_test(every_byte_that_is_written_is_noticed),
-        cmocka_unit_test(results_may_be_written),
-        cmocka_unit_test(an_operand_inside_another_shares_its_memory),
-        cmocka_unit_test(far_rows_come_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }
