@@ -67,7 +67,8 @@ void ds_exec_permute(struct wave *w, const struct inst *in)
     write_lanes(w, in, out, valid);
 }
 
-/* DS_BPERMUTE_B32: each lane reads the lane that it selects; lanes outside of EXEC read as zero. */
+/* DS_BPERMUTE_B32: each lane reads the lane that it selects; lanes outside of EXEC read as zero.
+ * DS_BPERMUTE_FI_B32 (op_row.arg 1) reads them (RDNA4 ISA, chapter 16). */
 void ds_exec_bpermute(struct wave *w, const struct inst *in)
 {
     uint32_t out[WAVE_LANES] = {0};
@@ -77,11 +78,12 @@ void ds_exec_bpermute(struct wave *w, const struct inst *in)
 
     if (!read_move(w, in, &m))
         return;
-    data_valid |= ~m.exec;
+    const uint64_t read = in->row->arg ? UINT64_MAX : m.exec;
+    data_valid |= ~read;
     FOR_LANES(l, m.exec)
     {
         unsigned from = named_lane(w, in, &m, l);
-        out[l] = m.exec >> from & 1 ? m.data[from] : 0;
+        out[l] = read >> from & 1 ? m.data[from] : 0;
         valid |= (data_valid >> from & 1) << l;
     }
     write_lanes(w, in, out, valid);

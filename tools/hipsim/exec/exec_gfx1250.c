@@ -313,6 +313,7 @@ const struct op_row exec_gfx1250_rows[] = {
     NO_WAIT_OF(s_wait_samplecnt),
     NO_WAIT_OF(s_wait_bvhcnt),
     {.name = "v_pipeflush", .exec = exec_nothing, .flags = ROW_VALU, OWN},
+    {.name = "s_sleep_var", .exec = exec_nothing, .src = {T_B32}, .flags = ROW_SALU, OWN},
     CONTROL(s_delay_alu, exec_nothing, 0, 0),
     CONTROL(s_clause, exec_nothing, 0, 0),
     CONTROL(s_code_end, exec_nothing, 0, 0),

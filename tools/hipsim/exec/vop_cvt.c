@@ -153,6 +153,14 @@ static inline uint32_t stochastic16(uint32_t u, uint32_t random, unsigned mbits,
 CVT(sr_f16, d[i] = stochastic16(s0[i], s1[i], 10, 15, 0x7c00, saturate ? 0x7bff : 0x7c00))
 CVT(sr_bf16, d[i] = stochastic16(s0[i], s1[i], 7, 127, 0x7f80, 0x7f80))
 
+/* gfx1250: the halves of S2 are the random bits. The pseudo-code adds all of them, also for f16, of
+ * whose least bit they are a multiple; here their top 13 bits count. */
+CVT(sr_pk_f16, const uint32_t over = saturate ? 0x7bff : 0x7c00;
+    d[i] = stochastic16(s0[i], s2[i] << 16, 10, 15, 0x7c00, over)
+         | stochastic16(s1[i], s2[i] & 0xffff0000, 10, 15, 0x7c00, over) << 16)
+CVT(sr_pk_bf16, d[i] = stochastic16(s0[i], s2[i] << 16, 7, 127, 0x7f80, 0x7f80)
+                     | stochastic16(s1[i], s2[i] & 0xffff0000, 7, 127, 0x7f80, 0x7f80) << 16)
+
 /* Kernels of fp8 and bf8, whose formats are FNUZ on gfx942 and OCP on gfx950. */
 #define FP8_KERNELS(suffix, fp8, bf8) \
     CVT(f32_fp8_##suffix, d[i] = f32_bits(narrow_decode(&fp8, s0[i] & 0xff))) \
@@ -225,6 +233,8 @@ const struct op_row LOCAL(vop_cvt_rows)[] = {
     ROW(pk_f16_f32, pk_f16, 0, GFX950, T_PKF16, T_F32, T_F32)
     ROW(pk_bf16_f32, pk_bf16, 0, GFX950, T_B32, T_F32, T_F32)
     ROW(f32_bf16, f32_bf16, ROW_NO_FLUSH, GFX950, T_F32, T_BF16)
+    ROW(sr_pk_f16_f32, sr_pk_f16, 0, GFX1250, T_PKF16, T_F32, T_F32, T_B32)
+    ROW(sr_pk_bf16_f32, sr_pk_bf16, 0, GFX1250, T_PKBF16, T_F32, T_F32, T_B32)
     ROW(sr_f16_f32, sr_f16, ROW_PARTIAL, GFX950, T_F16, T_F32, T_B32)
     ROW(sr_bf16_f32, sr_bf16, ROW_PARTIAL, GFX950, T_BF16, T_F32, T_B32)
     FP8_ROWS(fnuz, GFX942)

@@ -4,6 +4,8 @@
  * Operations "minimum_num" and "maximum_num" prefer a number to any NaN; "minimum" and "maximum"
  * prefer a NaN. bf16 arithmetic keeps denormals and rounds to nearest in any MODE.
  */
+#include <float.h>
+
 #include "lanes.h"
 #include "narrow.h"
 #include "trans.h"
@@ -41,6 +43,99 @@ FROM_BYTE(cvt_f32_bf8, bf8_ocp)
            d[WAVE_LANES + i] = f32_bits(narrow_decode(&format, u >> 8 & 0xff)))
 FROM_HALF(cvt_pk_f32_fp8, fp8_ocp)
 FROM_HALF(cvt_pk_f32_bf8, bf8_ocp)
+
+#define TO_F16(op, format) \
+    KERNEL(op, const uint32_t code = s0[i] >> 8 * selected_byte(x) & 0xff; \
+           d[i] = f32_to_f16(narrow_decode(&format, code), ROUND_NEAREST))
+TO_F16(cvt_f16_fp8, fp8_ocp)
+TO_F16(cvt_f16_bf8, bf8_ocp)
+
+#define TO_PK_F16(op, format) \
+    KERNEL(op, const float low = narrow_decode(&format, s0[i] & 0xff); \
+           const float high = narrow_decode(&format, s0[i] >> 8 & 0xff); \
+           d[i] = f32_to_f16(low, ROUND_NEAREST) | f32_to_f16(high, ROUND_NEAREST) << 16)
+TO_PK_F16(cvt_pk_f16_fp8, fp8_ocp)
+TO_PK_F16(cvt_pk_f16_bf8, bf8_ocp)
+
+/* Sources of 16 bits are the halves of S0. */
+#define FROM_F16(format) \
+    KERNEL(cvt_pk_##format##_f16, const bool saturate = x->w->mode & MODE_FP16_OVFL; \
+           d[i] = narrow_encode(&format##_ocp, f16_to_f32(s0[i] & 0xffff), saturate) \
+                | narrow_encode(&format##_ocp, f16_to_f32(s0[i] >> 16), saturate) << 8) \
+    KERNEL(cvt_sr_##format##_f16, const bool saturate = x->w->mode & MODE_FP16_OVFL; \
+           const float a = f16_to_f32(s0[i] >> 16 * (x->in->op_sel & 1) & 0xffff); \
+           const unsigned at = 8 * (x->in->op_sel >> 2); \
+           const uint32_t r = narrow_stochastic(&format##_ocp, a, 10, s1[i], saturate); \
+           d[i] = (x->s[3][i] & ~(0xffu << at)) | r << at)
+FROM_F16(fp8)
+FROM_F16(bf8)
+
+/* The functions from here on select elements of tables. */
+
+/* Returns `width` bits of the dwords of lane i, from bit `at` on. They are in two dwords at most.
+ * `rows` has the dwords' rows in order, and one more. */
+static inline uint32_t bits_at(const uint32_t *const *rows, unsigned i, unsigned at, unsigned width)
+{
+    const uint64_t both = rows[at / 32][i] | (uint64_t)rows[at / 32 + 1][i] << 32;
+    return (uint32_t)(both >> at % 32) & ((1u << width) - 1);
+}
+
+/* V_PERM_PK16: writes 16 elements of `width` bits. The table's rows are `table`, and the indices of
+ * 4 bits are in source 2. */
+static inline void permute_16(struct lanes *x, const uint32_t *const *table, unsigned width)
+{
+    const uint32_t *const index[3] = {x->s[2], x->s[2] + WAVE_LANES, x->s[2] + WAVE_LANES};
+    EACH_LANE
+    {
+        uint32_t out[5] = {0};
+        for (unsigned e = 0; e < 16; e++) {
+            const uint32_t v = bits_at(table, i, bits_at(index, i, 4 * e, 4) * width, width);
+            const uint64_t placed = (uint64_t)v << width * e % 32;
+            out[width * e / 32] |= (uint32_t)placed;
+            out[width * e / 32 + 1] |= (uint32_t)(placed >> 32);
+        }
+        for (unsigned r = 0; r < width / 2; r++)
+            x->d[r * WAVE_LANES + i] = out[r];
+    }
+}
+
+/* Kernels of V_PERM_PK16_B*_U4. The table is {S0, S1}, of 64, 96 or 128 bits. */
+static void k_perm_pk16_b4_u4(struct lanes *x)
+{
+    permute_16(x, (const uint32_t *const[]){x->s[1], x->s[0], x->s[0]}, 4);
+}
+
+static void k_perm_pk16_b6_u4(struct lanes *x)
+{
+    const uint32_t *s1 = x->s[1], *s0 = x->s[0];
+    permute_16(x, (const uint32_t *const[]){s1, s1 + WAVE_LANES, s0, s0}, 6);
+}
+
+static void k_perm_pk16_b8_u4(struct lanes *x)
+{
+    const uint32_t *s1 = x->s[1], *s0 = x->s[0];
+    permute_16(x, (const uint32_t *const[]){s1, s1 + WAVE_LANES, s0, s0 + WAVE_LANES, s0}, 8);
+}
+
+/* Returns the signed byte `n` of u, limited to 4 bits. */
+static inline uint32_t sat4(uint32_t u, unsigned n)
+{
+    const int32_t v = (int8_t)(u >> 8 * n);
+    return (uint32_t)(v < -8 ? -8 : v > 7 ? 7 : v) & 15;
+}
+
+/* Returns the unsigned byte `n` of u, limited to 4 bits. */
+static inline uint32_t satu4(uint32_t u, unsigned n)
+{
+    const uint32_t v = u >> 8 * n & 0xff;
+    return v > 15 ? 15 : v;
+}
+KERNEL(sat_pk4_i4_i8, d[i] = sat4(s0[i], 0) | sat4(s0[i], 1) << 4 | sat4(s0[i], 2) << 8
+                           | sat4(s0[i], 3) << 12)
+KERNEL(sat_pk4_u4_u8, d[i] = satu4(s0[i], 0) | satu4(s0[i], 1) << 4 | satu4(s0[i], 2) << 8
+                           | satu4(s0[i], 3) << 12)
+KERNEL(permlane_idx_gen_b32, const uint32_t mask = s1[i] - 1;
+       d[i] = ((s0[i] & 63 & mask) + ((uint32_t)i & ~mask)) << 2)
 
 /* The functions from here on compute minima and maxima. */
 
@@ -148,6 +243,12 @@ static inline uint32_t med16(uint32_t a, uint32_t b, uint32_t c)
 #define N16(a, b, max) num16(a, b, max, 0x7c00)
 
 KERNEL(mov_b32, d[i] = A)
+/* -FLT_MAX represents minus infinity (CDNA5 ISA, V_MULLIT_F32). */
+KERNEL(mullit_f32, const float a = as_f32(A), b = as_f32(B), c = as_f32(C);
+       d[i] = b > -FLT_MAX && c > 0.0f
+            ? f32_bits(a == 0.0f || b == 0.0f ? 0.0f : a * b) : f32_bits(-FLT_MAX))
+KERNEL(fma_dx9_zero_f32, const float a = as_f32(A), b = as_f32(B);
+       d[i] = a == 0.0f || b == 0.0f ? C : f32_bits(fmaf(a, b, as_f32(C))))
 KERNEL(min_num_f32, d[i] = num32(A, B, false))
 KERNEL(max_num_f32, d[i] = num32(A, B, true))
 KERNEL(min3_num_f32, d[i] = num32(num32(A, B, false), C, false))
@@ -393,6 +494,7 @@ TRANS_BF16(tanh, tanh_of(a))
      .src = {__VA_ARGS__},                \
      .flags = ROW_VALU | (fl),            \
      .targets = GFX1250},
+#define BYTE_MERGE (ROW_NO_FLUSH | ROW_OP_SEL | ROW_DST_IS_SRC)
 #define MOVREL(n, which)                       \
     {.name = n,                                \
      .exec = LOCAL(exec_lanes),                \
@@ -489,6 +591,22 @@ const struct op_row LOCAL(vop_gfx1250_rows)[] = {
     ROW(cvt_f32_bf8, ROW_OP_SEL, T_F32, T_B32)
     ROW(cvt_pk_f32_fp8, ROW_OP_SEL, T_PKF32, T_B32)
     ROW(cvt_pk_f32_bf8, ROW_OP_SEL, T_PKF32, T_B32)
+    ROW(cvt_f16_fp8, ROW_NO_FLUSH, T_F16, T_B32)
+    ROW(cvt_f16_bf8, ROW_NO_FLUSH, T_F16, T_B32)
+    ROW(cvt_pk_f16_fp8, ROW_NO_FLUSH, T_PKF16, T_B16)
+    ROW(cvt_pk_f16_bf8, ROW_NO_FLUSH, T_PKF16, T_B16)
+    ROW(cvt_pk_fp8_f16, ROW_NO_FLUSH | ROW_PARTIAL, T_B32, T_PKF16)
+    ROW(cvt_pk_bf8_f16, ROW_NO_FLUSH | ROW_PARTIAL, T_B32, T_PKF16)
+    ROW(cvt_sr_fp8_f16, BYTE_MERGE, T_B32, T_PKF16, T_B32, 0, T_B32)
+    ROW(cvt_sr_bf8_f16, BYTE_MERGE, T_B32, T_PKF16, T_B32, 0, T_B32)
+    ROW(perm_pk16_b4_u4, 0, T_B64, T_B32, T_B32, T_B64)
+    ROW(perm_pk16_b6_u4, 0, T_B96, T_B32, T_B64, T_B64)
+    ROW(perm_pk16_b8_u4, 0, T_B128, T_B64, T_B64, T_B64)
+    ROW(sat_pk4_i4_i8, 0, T_B16, T_B32)
+    ROW(sat_pk4_u4_u8, 0, T_B16, T_B32)
+    ROW(permlane_idx_gen_b32, 0, T_B32, T_B32, T_B32)
+    ROW(mullit_f32, ROW_ROUNDS, T_F32, T_F32, T_F32, T_F32)
+    ROW(fma_dx9_zero_f32, ROW_ROUNDS, T_F32, T_F32, T_F32, T_F32)
     ROW(bitop2_b32, ROW_BITOP3, T_B32, T_B32, T_B32)
     ROW(tanh_f32, ROW_TRANS, T_F32, T_F32)
     ROW(tanh_f16, ROW_TRANS, T_F16, T_F16)

@@ -246,19 +246,23 @@ static void k_widen_many(struct lanes *x)
 }
 
 /* Converts a lane's wide elements to narrow ones; the scale is an f32. Where overflow saturates, an
- * infinity becomes NaN (CDNA5 ISA, 7.6.2). */
+ * infinity becomes NaN (CDNA5 ISA, 7.6.2). The stochastic forms use 16 random bits per element: the
+ * halves of S1, and then of the numbers that follow it in V_PRNG_B32's sequence. */
 static void k_narrow_many(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;
     const unsigned bits = op->format->bits, n = elements(op);
     const bool saturate = bits < 8 || x->w->mode & MODE_FP16_OVFL;
+    const uint32_t *scales = x->s[op->stochastic ? 2 : 1];
     for (unsigned i = 0; i < 32; i++) {
-        uint32_t words[4] = {0};
+        uint32_t words[4] = {0}, random = op->stochastic ? x->s[1][i] : 0;
         for (unsigned e = 0; e < n; e++) {
             float v = wide_get(x->s[0], i, e, op->wide);
             if (isinf(v) && bits == 8 && saturate)
                 v = as_f32(QUIET_NAN32);
-            const uint32_t code = to_narrow(op, v, x->s[1][i], 0, saturate);
+            const uint32_t half = e % 2 ? random & 0xffff0000 : random << 16;
+            const uint32_t code = to_narrow(op, v, scales[i], half, saturate);
+            random = e % 2 ? next_prng(random) : random;
             if (bits == 6)
                 six_put(words, e, code);
             else
@@ -312,8 +316,8 @@ FORMAT_OPS(bf6, &bf6_mx)
     ROW(pk32_f16_##n, widen_32, n##_f16, 0, T_B512, T_B192, T_F32) \
     ROW(pk32_bf16_##n, widen_32, n##_bf16, 0, T_B512, T_B192, T_F32)
 /* Rows of gfx1250. Suffix b is the narrow elements' type, f is f32, h is 16-bit elements. */
-#define MANY(op, fn, rec, t, s) \
-    {.name = "v_cvt_scale" op, .exec = LOCAL(exec_lanes), .dst = t, .src = {s, T_B32}, \
+#define MANY(op, fn, rec, t, ...) \
+    {.name = "v_cvt_scale" op, .exec = LOCAL(exec_lanes), .dst = t, .src = {__VA_ARGS__, T_B32}, \
      .kernel = (void (*)(void))k_##fn, .lanes = &op_##rec, .targets = GFX1250, \
      .flags = ROW_VALU | ROW_NO_FLUSH | ROW_OP_SEL},
 #define MANY_ROWS(n, pk, b, f, h) \
@@ -322,7 +326,10 @@ FORMAT_OPS(bf6, &bf6_mx)
     MANY("_" pk "_bf16_" #n, widen_many, n##_bf16, h, b) \
     MANY("f32_" pk "_" #n "_f32", narrow_many, n##_f32, b, f) \
     MANY("f32_" pk "_" #n "_f16", narrow_many, n##_f16, b, h) \
-    MANY("f32_" pk "_" #n "_bf16", narrow_many, n##_bf16, b, h)
+    MANY("f32_" pk "_" #n "_bf16", narrow_many, n##_bf16, b, h) \
+    MANY("f32_sr_" pk "_" #n "_f32", narrow_many, sr_##n##_f32, b, f, T_B32) \
+    MANY("f32_sr_" pk "_" #n "_f16", narrow_many, sr_##n##_f16, b, h, T_B32) \
+    MANY("f32_sr_" pk "_" #n "_bf16", narrow_many, sr_##n##_bf16, b, h, T_B32)
 const struct op_row LOCAL(vop_scale_rows)[] = {
     MANY_ROWS(fp8, "pk8", T_B64, T_B256, T_B128)
     MANY_ROWS(bf8, "pk8", T_B64, T_B256, T_B128)

@@ -150,6 +150,106 @@ static void atomics_of_gfx12(void **state)
     }
 }
 
+static void instructions_of_both_targets(void **state)
+{
+    (void)state;
+    static const struct op_case cases[] = {
+        {"v_fma_dx9_zero_f32 v0, v2, v4, v6", 0x7f800000, 0, ONE, ONE},
+        {"v_fma_dx9_zero_f32 v0, v2, v4, v6", TWO, TWO, ONE, 0x40a00000},
+        {"v_mullit_f32 v0, v2, v4, v6", TWO, TWO, ONE, 0x40800000},
+        {"v_mullit_f32 v0, v2, v4, v6", TWO, TWO, 0, 0xff7fffff},
+        {"v_mullit_f32 v0, v2, v4, v6", TWO, 0xff800000, ONE, 0xff7fffff},
+        {"v_mullit_f32 v0, v2, v4, v6", TWO, TWO, 0x7fc00000, 0xff7fffff},
+        {"v_mullit_f32 v0, v2, v4, v6", 0, 0x7f800000, ONE, 0},
+    };
+    EACH_TARGET check_cases(targets[t], MODE_DEFAULT, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+/* DS_BPERMUTE_FI reads lanes outside of EXEC. */
+static void bpermute_fi_reads_all_lanes(void **state)
+{
+    (void)state;
+    EACH_TARGET
+    {
+        struct program p = program_new(targets[t]);
+        p.block = 32;
+        for (unsigned l = 0; l < 32; l++) {
+            p.v[1][l] = 4 * (31 - l);
+            p.v[2][l] = 100 + l;
+        }
+        program_run(&p, "s_sleep_var 1\ns_mov_b32 exec_lo, 0xffff\n"
+                        "ds_bpermute_fi_b32 v3, v1, v2\nds_bpermute_b32 v4, v1, v2\n"
+                        "s_wait_dscnt 0\n");
+        assert_int_equal(p.v[3][2], 129);
+        assert_int_equal(p.v[4][2], 0);
+    }
+}
+
+/* Conversions of 16 bits, tables and limits of gfx1250. */
+static void instructions_of_gfx1250(void **state)
+{
+    (void)state;
+    static const struct op_case cases[] = {
+        {"v_cvt_f16_fp8 v0, v2", 0x38, 0, 0, 0xdead3c00},
+        {"v_cvt_f16_fp8 v0, v2 byte_sel:1", 0xb838, 0, 0, 0xdeadbc00},
+        {"v_cvt_f16_fp8 v0, v2 byte_sel:2", 0x380000, 0, 0, 0xdead3c00},
+        {"v_cvt_f16_fp8 v0, v2 byte_sel:3", 0x38000000, 0, 0, 0xdead3c00},
+        {"v_cvt_f16_fp8 v0, v2", 0x01, 0, 0, 0xdead1800}, /* 2^-9 */
+        {"v_cvt_f16_bf8 v0, v2", 0x3c, 0, 0, 0xdead3c00},
+        {"v_cvt_f16_bf8 v0, v2", 0x01, 0, 0, 0xdead0100}, /* 2^-16, a denormal of f16 */
+        {"v_cvt_pk_f16_fp8 v0, v2", 0xb838, 0, 0, 0xbc003c00},
+        {"v_cvt_pk_f16_bf8 v0, v2", 0xfc3c, 0, 0, 0xfc003c00},
+        {"v_cvt_pk_fp8_f16 v0, v2", 0xbc003c00, 0, 0, 0xdeadb838},
+        {"v_cvt_pk_fp8_f16 v0, -v2", 0xbc003c00, 0, 0, 0xdead38b8},
+        {"v_cvt_pk_bf8_f16 v0, v2", 0x7c003c00, 0, 0, 0xdead7c3c},
+        {"v_cvt_sr_fp8_f16 v0, v2, v4", 0x3c40, 0, 0, 0xdeadbe38},
+        {"v_cvt_sr_fp8_f16 v0, v2, v4", 0x3c40, 0x80000000, 0, 0xdeadbe39},
+        {"v_cvt_sr_fp8_f16 v0, v2, v4 byte_sel:3", 0x3c00, 0, 0, 0x38adbeef},
+        {"v_cvt_sr_bf8_f16 v0, -v2, v4 byte_sel:1", 0x3c80, 0x80000000, 0, 0xdeadbdef},
+        {"v_cvt_sr_pk_bf16_f32 v0, v2, v4, v6", 0x3f808000, 0x3f80ffff, 0x00007fff, 0x3f803f80},
+        {"v_cvt_sr_pk_bf16_f32 v0, v2, v4, v6", 0x3f808000, 0x3f80ffff, 0x00018000, 0x3f813f81},
+        {"v_cvt_sr_pk_bf16_f32 v0, v2, v4, v6", 0x7f800000, 0xff800000, UINT64_MAX, 0xff807f80},
+        {"v_cvt_sr_pk_f16_f32 v0, v2, v4, v6", 0x3f801000, 0x3f801000, 0x7fff8000, 0x3c003c01},
+        {"v_sat_pk4_i4_i8 v0, v2", 0x7ff9807f, 0, 0, 0xdead7987},
+        {"v_sat_pk4_u4_u8 v0, v2", 0xff0f1005, 0, 0, 0xdeadfff5},
+        {"v_permlane_idx_gen_b32 v0, v2, 32", 5, 0, 0, 20},
+        {"v_perm_pk16_b4_u4 v[0:1], v2, v4, v[6:7]", 0x76543210, 0xfedcba98, 0x0123456789abcdef,
+         0x89abcdef01234567},
+    };
+    check_cases(GFX1250, MODE_DEFAULT, cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+/* V_PERM_PK16_B6 and _B8: tables of more than two dwords. V_CVT_SCALEF32_SR_PK8 and PK16: without
+ * random bits they truncate, and all ones round up. */
+static void wide_instructions_of_gfx1250(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX1250);
+    p.block = 32;
+    for (unsigned r = 0; r < 4; r++)
+        program_fill(&p, 4 + r, 0x03020100 + 0x04040404 * r); /* bytes 0 to 15 */
+    program_fill64(&p, 8, 0xfedcba9876543210);
+    program_fill(&p, 10, 0x3f100000); /* 0.5625, between 0.5 and 0.625 in fp6 */
+    program_run(&p, "v_perm_pk16_b8_u4 v[12:15], v[6:7], v[4:5], v[8:9]\n"
+                    "v_perm_pk16_b6_u4 v[16:18], v6, v[4:5], v[8:9]\n"
+                    "v_mov_b32 v20, 1.0\nv_mov_b32 v21, 0\nv_mov_b32 v22, -1\n"
+                    "v_mov_b32 v24, v10\nv_mov_b32 v25, v10\nv_mov_b32 v26, v10\n"
+                    "v_mov_b32 v27, v10\nv_mov_b32 v28, v10\nv_mov_b32 v29, v10\n"
+                    "v_mov_b32 v30, v10\nv_mov_b32 v31, v10\n"
+                    "v_cvt_scalef32_sr_pk8_fp4_f32 v32, v[24:31], v21, v20\n"
+                    "v_cvt_scalef32_sr_pk8_fp4_f32 v33, v[24:31], v22, v20\n"
+                    "v_cvt_scalef32_sr_pk8_fp8_f32 v[34:35], v[24:31], v21, v20\n"
+                    "v_cvt_scalef32_pk8_fp8_f32 v[36:37], v[24:31], v20\n");
+    for (unsigned r = 0; r < 4; r++)
+        assert_int_equal(p.v[12 + r][9], p.v[4 + r][9]);
+    for (unsigned r = 0; r < 3; r++) /* all elements in order: the table itself */
+        assert_int_equal(p.v[16 + r][0], p.v[4 + r][0]);
+    assert_int_equal(p.v[32][7], 0x11111111);  /* 0.5 */
+    assert_int_equal(p.v[33][7] & 0xff, 0x22); /* 1 */
+    assert_int_equal(p.v[34][7], 0x31313131);  /* 0.5625 is exact in fp8 */
+    assert_int_equal(p.v[35][7], p.v[37][7]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +257,10 @@ int main(void)
         cmocka_unit_test(relative_registers_have_limits),
         cmocka_unit_test(relative_registers_are_waited_for),
         cmocka_unit_test(atomics_of_gfx12),
+        cmocka_unit_test(instructions_of_both_targets),
+        cmocka_unit_test(bpermute_fi_reads_all_lanes),
+        cmocka_unit_test(instructions_of_gfx1250),
+        cmocka_unit_test(wide_instructions_of_gfx1250),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

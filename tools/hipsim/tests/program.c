@@ -302,7 +302,7 @@ void check_cases(enum gfx_target target, uint32_t mode, const struct op_case *ca
         if (p.fault.kind != FAULT_NONE)
             fail_msg("%s\n%s", c->text, p.fault.text);
         bool wide = strstr(c->text, "v[0:1]") != NULL;
-        for (unsigned lane = 0; lane < 64; lane += 9) {
+        for (unsigned lane = 0; lane < isa_of(target)->lanes; lane += 9) {
             uint64_t got = wide ? program_v64(&p, 0, lane) : p.v[0][lane];
             if (got == c->want)
                 continue;
