@@ -9,7 +9,7 @@ import attn.aiter as aiter
 import support
 import test_aiter as base
 from attn.aiter import _common
-from support import FP8
+from support import FP8, FP8_MAX
 from test_aiter_decode import Decode as Lists
 
 BLOCK, PAGE, D, TOP, GROUP, DIM, ROTARY = 128, 16, 128, 3, 4, 512, 64
@@ -32,6 +32,7 @@ KERNELS = [
     {"op": "cache_gather", "head_dim": 448, "head_dim_v": 64, "kv_dtype": "fp8", "kv_layout": "planes", "page_size": "any"},
     {"op": "cache_gather", "head_dim": 64, "kv_dtype": "fp8", "kv_scale": "token", "page_size": "any"},
     {"op": "rope_heads", "head_dim": DIM, "norm": ["rms", "none"], "rope": "gptj", "rotary_dim": ROTARY},
+    {"op": "rope_heads", "head_dim": DIM, "norm": "none", "rope": "gptj", "rotary_dim": ROTARY, "out_dtype": "fp8"},
 ]
 
 
@@ -351,6 +352,32 @@ class Atom:
         aiter.inverse_rope_inplace(given, self.t(cos), self.t(sin), self.t(at), ROTARY)
         self.close(self.back(given), turned(x, cos[at], sin[at], back=True))
         np.testing.assert_array_equal(self.back(given)[..., :-ROTARY], x[..., :-ROTARY])
+
+    def test_rotation_back_to_fp8(self):
+        """40 tokens of 4 heads in two groups: the second tile of 32 rows is not full."""
+        cos, sin = angles(50)
+        x, at = self.numbers(40, 4, DIM) * np.float16(3), np.int64(self.random.integers(0, 50, 40))
+        given = [self.t(a) for a in (x, at, cos.reshape(50, -1), sin.reshape(50, -1))]
+        want = turned(x, cos[at], sin[at], back=True).reshape(40, 2, 8, 128)
+        rows, scales = (_common.bytes_of(a) for a in aiter.inverse_rope_group_quant(*given, 2, 128))
+        rows, scales = self.back(rows), self.back(scales)
+        self.assertEqual((rows.shape, scales.shape), ((40, 2, 1024), (40, 2, 8)))
+        powers = np.exp2(np.float64(scales) - 127)
+        most = abs(want).max(-1) / FP8_MAX / powers
+        self.assertTrue((most <= 1.001).all() and (most > 0.499).all())
+        got = np.float64(FP8[rows]).reshape(want.shape) * powers[..., None]
+        self.close(got.reshape(-1, 128), want.reshape(-1, 128), 2.0 ** -4)
+        out, tiles = self.t(np.zeros((40, 2, 1024), np.uint8)), self.t(np.zeros((2, 64, 10), np.uint8))
+        more = {"scale_layout": "mfma_tile", "x_fp8": out, "x_scale": tiles}
+        self.assertIs(aiter.inverse_rope_group_quant(*given, 2, **more)[1], tiles)
+        np.testing.assert_array_equal(self.back(out), rows)
+        for m, g, k in np.ndindex(40, 2, 8):
+            byte = m // 32 * 10 * 32 + k // 2 * 64 + m % 16 * 4 + k % 2 * 2 + m // 16 % 2
+            self.assertEqual(self.back(tiles)[g].reshape(-1)[byte], scales[m, g, k])
+        for words, more in (("quant_group_size", {"quant_group_size": 64}), ("n32k4", {"scale_layout": "n32k4"}),
+                            ("older", {"scale_shuffle": True}), ("num_groups", {"num_groups": 3})):
+            with self.assertRaisesRegex(aiter.NotServed, words):
+                aiter.inverse_rope_group_quant(*given, **{"num_groups": 2, **more})
 
     def test_rows_of_windows(self):
         window = types.SimpleNamespace(ring_start=5, ring_slots=12, slot_rows=40, ring_stride=4, run_rows=10)

@@ -20,8 +20,8 @@ from attn.aiter._atom_m3 import (minimax_m3_build_sparse_block_table, minimax_m3
                                  minimax_m3_fused_qknorm_rope_kv_insert_shuffle, minimax_m3_index_topk,
                                  minimax_m3_index_topk_decode, minimax_m3_sparse_attn, minimax_m3_sparse_attn_decode,
                                  minimax_m3_sparse_attn_decode_asm, minimax_m3_sparse_attn_prefill_asm)
-from attn.aiter._atom_v4 import (inverse_rope_inplace, qk_norm_rope_maybe_quant, sparse_attn, sparse_attn_ragged,
-                                 sparse_attn_v4_paged_decode, sparse_attn_v4_paged_prefill, swa_scatter_rows, swa_write)
+from attn.aiter._atom_v4 import (inverse_rope_group_quant, inverse_rope_inplace, qk_norm_rope_maybe_quant, sparse_attn,
+                                 sparse_attn_ragged, sparse_attn_v4_paged_decode, sparse_attn_v4_paged_prefill, swa_scatter_rows, swa_write)
 from attn.aiter._blocks import reshape_and_cache_with_block_quant_for_asm_pa
 from attn.aiter._cache import (cp_mha_gather_cache, fused_qk_norm_mrope_3d_cache_pts_quant_shuffle,
                                fused_qk_norm_rope_cache_block_quant_shuffle,

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """ATOM's own kernels for DeepSeek-V4 (atom.model_ops.v4_kernels and sparse_attn_v4): norm and rotation of queries and
-rows, writes of the window's rows, attention to lists of rows, and the inverse rotation of attention's output."""
+rows, writes of the window's rows, attention to lists of rows, and the inverse rotation of attention's output. Also
+AITER's inverse rotation to fp8."""
 import sys
 import types
 
 from attn.aiter import _common as c
+from attn.aiter import _helpers
 from attn.aiter._cache import heads_of, write
 from attn.aiter._sparse import PLANE_ROW, ROTATED, attend, joined_queries, merged, scaled_rows, two_lists
 from attn.attention import new_like
@@ -86,6 +88,50 @@ def rotate(x, out, cos, sin, positions, width, norm="none", weight=None, eps=0.0
 def inverse_rope_inplace(x, cos, sin, positions, rope_dim, prefix=""):
     """Rotates the last rope_dim elements of each head of x [tokens, heads, D] back, in place."""
     rotate(x, x, cos, sin, positions, rope_dim, backwards=True)
+
+
+RUN, TILE = 128, 32  # elements that share a scale; rows of a tile of scales in the layout "mfma_tile"
+
+
+def place_scales(scales, layout, tokens, groups, x_scale):
+    """Writes scales [rows, runs], float32 powers of two, as bytes of e8m0 to x_scale, which is allocated if it is None.
+    "row" is [tokens, groups, runs of a group]; "mfma_tile" is [groups, rows, runs of a group] in AITER's order of tiles
+    of 32 rows. Returns x_scale."""
+    rows, runs = scales.shape[0], scales.shape[1] // groups
+    shape = (tokens, groups, runs) if layout == "row" else (groups, rows, runs)
+    if x_scale is None:
+        x_scale = new_like(scales, shape, _helpers.dtype("fp8_e8m0")) if c.is_torch(scales) else c.octets(scales, shape)
+    exponents, out = c.cast(c.reinterpret(scales, "int32") >> 23, "uint8"), c.bytes_of(x_scale)
+    if layout == "row":
+        out[:, :, :runs] = c.view(exponents, rows, groups, runs)
+        return x_scale
+    tiles = c.view(exponents, rows // TILE, 2, TILE // 2, groups, runs // 2, 2)
+    places = c.view(out, groups, out.shape[1] // TILE, out.shape[2] // 2, TILE // 2, 2, 2)
+    places[:, :rows // TILE, :runs // 2] = c.permute(tiles, (3, 0, 4, 2, 5, 1))
+    return x_scale
+
+
+def inverse_rope_group_quant(o, positions, cos_cache, sin_cache, num_groups, quant_group_size=128, scale_layout="row", x_fp8=None,
+                             x_scale=None, scale_shuffle=False):
+    """Rotates the last elements of each head of o [tokens, heads, D] back, and rounds all to fp8. The scale of 128
+    elements is a power of two. Returns (x_fp8 [tokens, num_groups, heads * D / num_groups], x_scale of e8m0), which are
+    allocated if they are None. Scales of padding rows are undefined."""
+    call, (tokens, heads, dim) = "inverse_rope_group_quant", o.shape
+    c.refuse(call, quant_group_size=(quant_group_size != RUN, f"{quant_group_size} elements share a scale: here {RUN} do"),
+             scale_layout=(scale_layout not in ("row", "mfma_tile"), f"{scale_layout!r}: scales are by rows, or in tiles of 32 rows"),
+             scale_shuffle=(bool(scale_shuffle), "an older AITER's order of scales"),
+             num_groups=(heads % num_groups != 0, f"{num_groups} groups do not divide {heads} heads"))
+    if x_fp8 is None:
+        shape = (tokens, num_groups, heads * dim // num_groups)
+        x_fp8 = new_like(o, shape, _helpers.fp8()) if c.is_torch(o) else c.octets(o, shape)
+    s, width = c.session(o), 2 * cos_cache.shape[-1]
+    rows = tokens if scale_layout == "row" else -(-tokens // TILE) * TILE
+    scales = c.floats(o, (rows, heads * dim // RUN))
+    s.op("rope_heads", dtype=c.dtype(o), out_dtype="fp8", head_dim=dim, heads=heads, norm="none", rope="gptj", rotary_dim=width)(
+        x=o, out=c.view(x_fp8, tokens, heads, dim), out_scale=scales[:tokens], positions=c.cast(positions[:tokens], "int64"),
+        cos_sin=table_of(s, cos_cache, sin_cache), rotary_first=dim - width, backwards=True, power_of_two_scales=True,
+        stream=c.stream(o))
+    return x_fp8, place_scales(scales, scale_layout, tokens, num_groups, x_scale)
 
 
 def answer(**fields):

@@ -140,6 +140,9 @@ ROWS = (
     _own("v4_kernels", ("qk_norm_rope_maybe_quant", "inverse_rope_inplace"),
          "norms and rotation of DeepSeek-V4's queries and rows by `rope_heads`, rows to the window's too, and the output rotated back",
          "`quant_q`, `quant_k`, `fp8_2buff`"),
+    (("inverse_rope_group_quant",), "ATOM, SGLang, vLLM",
+     "the output of DeepSeek-V4 rotated back and rounded to fp8 by `rope_heads` with `out_dtype: fp8`; scales of e8m0 for each 128 "
+     "elements by rows or with `scale_layout=\"mfma_tile\"`, at least 2^-22 or, of fnuz, 2^-21", "other groups than of 128, `n32k4`, `scale_shuffle=True`"),
     _own("v4_kernels", ("swa_write", "swa_scatter_rows"), "rows of 16 bits to windows of a pool, by `cache_write`; of ATOM 15290eb3 "
          "too, whose windows are pages of tables", "rows in two tensors"),
     _own("atom.model_ops.minimax_m3", ("minimax_m3_index_topk", "minimax_m3_index_topk_decode"),
@@ -267,7 +270,6 @@ MISSING = (
      "tensors by a block table"),
     ("flydsl_qk_norm_rope_quant", "ATOM", _V4),
     ("fused_qk_norm_rope_group_quant", "ATOM", _V4),
-    ("inverse_rope_group_quant", "ATOM", _V4),
     ("batched_gemm_a16wfp4", "ATOM, vLLM", "weights of 4 bits are not read"),
     ("rope_rotate_activation", "ATOM", _V4),
     ("compute_varctx_schedule", "ATOM", _FP4),
