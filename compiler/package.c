@@ -95,6 +95,7 @@ static size_t make_splits(const struct att_choice *choice, struct attn_pack_spli
             .item_cost = (int16_t)s->item_cost,
             .merge_rate = (int16_t)s->merge_rate,
             .one_launch = s->one_launch,
+            .unit_keys = s->unit_keys,
         };
     }
     return count;

@@ -276,6 +276,14 @@ static void read_split_number(struct reader *r, uint32_t map, const char *name, 
         attnc_diag_error(r->d, place(r, id), "%s is 0 to %lld", name, (long long)most);
 }
 
+/* Reads the optional keys of a unit, 16, 32 or 64, of a split's map to *keys; 0: left out. */
+static void read_unit(struct reader *r, uint32_t map, int64_t *keys)
+{
+    const uint32_t id = get(r, map, "unit_keys");
+    if (id && read_number(r, id, keys) && *keys != 16 && *keys != 32 && *keys != 64)
+        attnc_diag_error(r->d, place(r, id), "unit_keys is 16, 32 or 64");
+}
+
 /* True if the tuning has a row whose dispatch key is `key`. */
 static bool has_kernel(const struct attnc_tuning *t, const char *key)
 {
@@ -288,8 +296,8 @@ static bool has_kernel(const struct attnc_tuning *t, const char *key)
 /* Reads the entry of `splits` at node `id`. Returns false only if memory is exhausted. */
 static bool read_split(struct reader *r, uint32_t id)
 {
-    static const char *const names[] = {"key",       "call",       "lists", "one_launch",
-                                        "item_cost", "merge_rate", NULL};
+    static const char *const names[] = {"key",       "call",       "lists",     "one_launch",
+                                        "item_cost", "merge_rate", "unit_keys", NULL};
     enum { COST_MAX = 256 };
     if (!check_keys(r, id, names))
         return true;
@@ -305,6 +313,7 @@ static bool read_split(struct reader *r, uint32_t id)
     read_split_number(r, id, "lists", INT32_MAX, &s.lists);
     read_split_number(r, id, "item_cost", COST_MAX, &s.item_cost);
     read_split_number(r, id, "merge_rate", COST_MAX, &s.merge_rate);
+    read_unit(r, id, &s.unit_keys);
     if (!s.key || !s.call || !get(r, id, "lists"))
         attnc_diag_error(r->d, place(r, id), "a split has a key, a call and its lists");
     else if (!attnc_split_call(s.call, &call))
@@ -418,6 +427,8 @@ void attnc_tuning_write(const struct attnc_tuning *t, FILE *out)
             fprintf(out, "    item_cost: %lld\n", (long long)s->item_cost);
         if (s->merge_rate)
             fprintf(out, "    merge_rate: %lld\n", (long long)s->merge_rate);
+        if (s->unit_keys)
+            fprintf(out, "    unit_keys: %lld\n", (long long)s->unit_keys);
     }
 }
 

@@ -34,6 +34,7 @@ struct attnc_split {
     int64_t lists; /* number of work lists of the plan; 0: no plan, keys are not split */
     /* the plan's constants as in attn_decode_plan_shape; 0: the default */
     int64_t item_cost, merge_rate;
+    int64_t unit_keys; /* keys of a unit of the plan: 16, 32 or 64; 0: 64 */
     /* true: the decode kernel itself adds the partials; false: combine adds them */
     bool one_launch;
     /* microseconds, modelled or measured: with this split; without a split. Not in the file */

@@ -55,6 +55,7 @@ static bool link_row(const struct attnc_tuning *t, struct attnc_tuned *row)
         split.lists = (int)s->lists;
         split.item_cost = (int)s->item_cost;
         split.merge_rate = (int)s->merge_rate;
+        split.unit_keys = (int)s->unit_keys;
         split.one_launch = s->one_launch;
         c->splits = grown;
         grown[c->split_count++] = split;

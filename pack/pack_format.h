@@ -139,7 +139,7 @@ struct attn_pack_split {
     /* Fields of attn_decode_plan_shape to plan with, 0 to 256. */
     int16_t item_cost, merge_rate;
     int32_t one_launch; /* 1: use the kernel of the key with one_launch */
-    int32_t zero;
+    int32_t unit_keys;  /* keys of a unit of the plan: 16, 32 or 64; 0: 64 */
 };
 
 /*

@@ -55,6 +55,9 @@ static void lay_over(const struct attn_pack_kernel *k, struct attn_pack_record *
     r->splits = (const void *)(r->whens + k->when_count);
 }
 
+/* True if the units of a plan may have `keys` keys; 0: the default. */
+static bool is_unit(int32_t keys) { return !keys || keys == 16 || keys == 32 || keys == 64; }
+
 /* True if the numbers in the record's table of splits are within their limits. */
 static bool check_splits(const struct attn_pack_record *r)
 {
@@ -64,7 +67,8 @@ static bool check_splits(const struct attn_pack_record *r)
         const struct attn_pack_split *s = &r->splits[i];
         ok = ok && s->batch > 0 && s->keys > 0 && s->heads >= 0 && s->kv_heads >= 0 &&
              s->lists >= 0 && s->item_cost >= 0 && s->item_cost <= COST_MAX && s->merge_rate >= 0 &&
-             s->merge_rate <= COST_MAX && s->one_launch >= 0 && s->one_launch <= 1 && !s->zero;
+             s->merge_rate <= COST_MAX && s->one_launch >= 0 && s->one_launch <= 1 &&
+             is_unit(s->unit_keys);
     }
     return ok;
 }

@@ -373,6 +373,7 @@ ATTN_PUBLIC int attn_decode_choose_split(const struct attn_op *op,
             .merge_rate = nearest->merge_rate,
             .one_launch = nearest->one_launch,
             .tuned = true,
+            .unit_keys = nearest->unit_keys,
         };
     if (!r && is_prefill(op))
         r = choose_tile(op, step, &w, &split);

@@ -103,6 +103,7 @@ struct att_split {
      * number of heads. */
     int batch, keys, heads, kv_heads;
     int lists, item_cost, merge_rate;
+    int unit_keys;   /* keys of a unit of the plan; 0: 64 */
     bool one_launch; /* true: the kernel adds its split-KV partials in the same launch */
 };
 /** The rows of a tuning file about one kernel. */

@@ -180,6 +180,33 @@ static void shared_lists_may_be_few(void **state)
            "mla_decode on gfx950: 6 pairs", "");
 }
 
+/* Plans of lists of slots may have units of 32 keys, which are tried. Plans of pages may not. */
+static void short_units_are_tried(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"slots", "none"};
+    write_file("shapes", "mla_decode batch=1,k=96,lists=*\n");
+    for (int i = 0; i < 2; i++) {
+        char text[256];
+        snprintf(text, sizeof(text),
+                 "targets: [gfx950]\n"
+                 "kernels: [{ op: mla_decode, head_dim: 512, head_dim_v: 512, gqa: 16, "
+                 "page_size: 64, one_launch: true, sparse: %s }]\n",
+                 kinds[i]);
+        write_file("units.yaml", text);
+        snprintf(text, sizeof(text),
+                 "tune units.yaml --shapes shapes --tiles 1 --verify 1 --cache cache -o "
+                 "%s.attnpack",
+                 kinds[i]);
+        expect(text, 0, "mla_decode on gfx950: ", "");
+        snprintf(text, sizeof(text), "tune --show --db %s.sqlite", kinds[i]);
+        struct run r = run(text);
+        assert_int_equal(r.status, 0);
+        assert_int_equal(!strstr((char *)r.out.data, ",unit_keys=32\n"), i);
+        end_run(&r);
+    }
+}
+
 static void slips_are_named(void **state)
 {
     (void)state;
@@ -463,6 +490,7 @@ int main(int argc, char **argv)
                                         teardown),
         cmocka_unit_test_setup_teardown(splits_are_found, setup, teardown),
         cmocka_unit_test_setup_teardown(shared_lists_may_be_few, setup, teardown),
+        cmocka_unit_test_setup_teardown(short_units_are_tried, setup, teardown),
         cmocka_unit_test_setup_teardown(slips_are_named, setup, teardown),
         cmocka_unit_test_setup_teardown(a_spent_budget_leaves_the_build, setup, teardown),
         cmocka_unit_test_setup_teardown(other_calls_keep_their_kernels, setup, teardown),

@@ -100,6 +100,8 @@ static void errors_say_what_is_wrong(void **state)
     expect_error(HEAD ROW(FIRST) SPLIT("batch=4,k=9", "-1"), "lists is 0 to");
     expect_error(HEAD ROW(FIRST) SPLIT("batch=4,k=9", "64") "    merge_rate: 257\n",
                  "merge_rate is 0 to 256");
+    expect_error(HEAD ROW(FIRST) SPLIT("batch=4,k=9", "64") "    unit_keys: 48\n",
+                 "unit_keys is 16, 32 or 64");
     expect_error(HEAD "  - key: gfx950 plan tile=auto\n    tile: x\n" SPLIT("batch=4,k=9", "64"),
                  "a split whose key no kernel has");
 }
@@ -138,7 +140,8 @@ static void splits_are_read_again(void **state)
 {
     (void)state;
     struct reading r = read_text(
-        HEAD ROW(FIRST) SPLIT("batch=4,k=96", "512") "    one_launch: true\n    item_cost: 8\n",
+        HEAD ROW(FIRST) SPLIT("batch=4,k=96",
+                              "512") "    one_launch: true\n    item_cost: 8\n    unit_keys: 32\n",
         true);
     char *text;
     size_t size;
@@ -154,6 +157,7 @@ static void splits_are_read_again(void **state)
     assert_int_equal(r.t.splits[0].lists, 512);
     assert_int_equal(r.t.splits[0].item_cost, 8);
     assert_int_equal(r.t.splits[0].merge_rate, 0);
+    assert_int_equal(r.t.splits[0].unit_keys, 32);
     assert_true(r.t.splits[0].one_launch);
     end(&r);
 }
@@ -162,19 +166,19 @@ static void splits_are_read_again(void **state)
 static void splits_bring_their_kernels(void **state)
 {
     (void)state;
-    struct reading r =
-        read_text(HEAD ROW(FIRST) ROW(SECOND) "    calls: [{ batch: [3, 9] }]\n" SPLIT(
-                      "batch=4,k=96,heads=8,kv_heads=2",
-                      "512") "    one_launch: true\n  - key: " KEY
-                             "\n    call: q=1,batch=1,k=90\n    lists: 64\n    merge_rate: 16\n",
-                  true);
+    struct reading r = read_text(
+        HEAD ROW(FIRST) ROW(SECOND) "    calls: [{ batch: [3, 9] }]\n" SPLIT(
+            "batch=4,k=96,heads=8,kv_heads=2", "512") "    one_launch: true\n  - key: " KEY
+                                                      "\n    call: q=1,batch=1,k=90\n    lists: "
+                                                      "64\n    merge_rate: 16\n    unit_keys: 32\n",
+        true);
     struct attnc_description desc = describe();
     assert_true(attnc_tuning_apply(&r.t, &desc, &r.d));
     assert_int_equal(desc.count, 5);
     const struct att_choice *c = desc.variants[0].choice;
     assert_int_equal(c->split_count, 2);
-    const struct att_split first = {4, 96, 8, 2, 512, 0, 0, true},
-                           second = {1, 90, 0, 0, 64, 0, 16, false};
+    const struct att_split first = {4, 96, 8, 2, 512, 0, 0, 0, true},
+                           second = {1, 90, 0, 0, 64, 0, 16, 32, false};
     assert_memory_equal(&c->splits[0], &first, sizeof(first));
     assert_memory_equal(&c->splits[1], &second, sizeof(second));
     assert_int_equal(desc.variants[1].choice->split_count, 0);
@@ -268,9 +272,10 @@ static void splits_stay_with_their_key(void **state)
 static void splits_reach_the_pack(void **state)
 {
     (void)state;
-    struct reading r = read_text(HEAD ROW(FIRST) SPLIT("batch=4,k=96,heads=8,kv_heads=2", "512") //
-                                 "    one_launch: true\n    item_cost: 7\n    merge_rate: 16\n",
-                                 true);
+    struct reading r =
+        read_text(HEAD ROW(FIRST) SPLIT("batch=4,k=96,heads=8,kv_heads=2", "512") //
+                  "    one_launch: true\n    item_cost: 7\n    merge_rate: 16\n    unit_keys: 32\n",
+                  true);
     struct attnc_description desc = describe();
     assert_true(attnc_tuning_apply(&r.t, &desc, &r.d));
     struct attnc_build_result built = {.count = desc.count};
@@ -294,7 +299,8 @@ static void splits_reach_the_pack(void **state)
                                           .lists = 512,
                                           .item_cost = 7,
                                           .merge_rate = 16,
-                                          .one_launch = 1};
+                                          .one_launch = 1,
+                                          .unit_keys = 32};
     assert_non_null(memmem(bytes, size, &split, sizeof(split)));
     free(bytes);
     attnc_pack_writer_destroy(w);

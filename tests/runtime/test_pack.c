@@ -385,7 +385,13 @@ static void splits_have_bounds(void **state)
         {{1, 1, 0, 0, 0, 0, 257, 0, 0}, ATTN_BAD_PACK},
         {{1, 1, 0, 0, 0, 0, 0, -1, 0}, ATTN_BAD_PACK},
         {{1, 1, 0, 0, 0, 0, 0, 2, 0}, ATTN_BAD_PACK},
+        {{1, 1, 0, 0, 0, 0, 0, 0, 16}, ATTN_OK},
+        {{1, 1, 0, 0, 0, 0, 0, 0, 32}, ATTN_OK},
+        {{1, 1, 0, 0, 0, 0, 0, 0, 64}, ATTN_OK},
         {{1, 1, 0, 0, 0, 0, 0, 0, 1}, ATTN_BAD_PACK},
+        {{1, 1, 0, 0, 0, 0, 0, 0, 48}, ATTN_BAD_PACK},
+        {{1, 1, 0, 0, 0, 0, 0, 0, 128}, ATTN_BAD_PACK},
+        {{1, 1, 0, 0, 0, 0, 0, 0, -16}, ATTN_BAD_PACK},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {

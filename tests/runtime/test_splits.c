@@ -237,6 +237,30 @@ static void lists_of_rows_have_short_units(void **state)
     }
 }
 
+/* A tuned split has the units of its row in the tuning file. */
+static void tuned_units_come_from_the_pack(void **state)
+{
+    (void)state;
+    const struct attn_mla_decode_desc desc = {
+        .size = sizeof(desc),
+        .dtype = ATTN_BF16,
+        .heads = 16,
+        .head_dim = 512,
+        .head_dim_v = 512,
+        .mask = ATTN_MASK_CAUSAL,
+        .cache = {.page_size = 32},
+        .sparse = ATTN_SPARSE_SLOTS,
+        .one_launch = true,
+    };
+    struct bench_op b = open_pack();
+    assert_int_equal(attn_mla_decode_lookup(b.device, &desc, &b.op), ATTN_OK);
+    const struct attn_decode_split s = choose(b.op, 32, 640);
+    assert_true(s.tuned && s.one_launch);
+    assert_int_equal(s.lists, 224);
+    assert_int_equal(s.unit_keys, 32);
+    close_op(&b);
+}
+
 /* Tiles have the queries whose heads fill a workgroup: 256 / 8. */
 static void a_planned_prefill_has_tiles(void **state)
 {
@@ -414,6 +438,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(steps_of_few_keys_divide_the_heads),
         cmocka_unit_test(few_rows_have_many_parts),
         cmocka_unit_test(lists_of_rows_have_short_units),
+        cmocka_unit_test(tuned_units_come_from_the_pack),
         cmocka_unit_test(a_planned_prefill_has_tiles),
         cmocka_unit_test(a_small_window_has_small_tiles),
         cmocka_unit_test(tiles_that_fill_the_lists_are_small),

@@ -193,6 +193,7 @@ static bool split_way(struct work *w, struct step_way *way, struct attn_pack *pa
     shape.lists = split.lists;
     shape.item_cost = split.item_cost;
     shape.merge_rate = split.merge_rate;
+    shape.unit_keys = split.unit_keys;
     if (!v->one_launch && !tune_find_combine(&shape, combine))
         combine->op[0] = '\0';
     return true;

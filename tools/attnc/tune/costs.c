@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file tunes the costs that the planner uses to divide keys (item_cost and merge_rate). A call
- * whose keys are split is also timed with other costs, if these give another plan. At that point
- * its kernel and its number of work lists are already chosen.
+ * This file tunes the numbers by which the planner divides keys: item_cost, merge_rate and
+ * unit_keys. A call whose keys are split is also timed with other numbers, if these give another
+ * plan. At that point its kernel and its number of work lists are already chosen.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +13,10 @@
 #include "tools/attnc/tune/tune.h"
 
 /* Integers of a work item in a plan; most other plans that are tried for a call. */
-enum { INFO = 8, TRIALS = 20 };
+enum { INFO = 8, TRIALS = 40 };
 
 /* Values to try, in all combinations; 0 is the planner's default. */
-static const int item_costs[] = {0, 1, 4, 8, 16}, merge_rates[] = {0, 1, 16, 64};
+static const int item_costs[] = {0, 1, 4, 8, 16}, merge_rates[] = {0, 1, 16, 64}, units[] = {0, 32};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -64,7 +64,7 @@ struct tune_plan tune_plan_shape(const struct tune_shape *s)
         .item_cost = s->item_cost,
         .merge_rate = s->merge_rate,
         .q_tile = tune_shape_number(s, "q_tile"),
-        .unit_keys = tune_shape_number(s, "unit_keys"),
+        .unit_keys = s->unit_keys,
     };
     int32_t *lens = s->lists ? calloc((size_t)shape.batch + 1, sizeof(*lens)) : NULL;
     for (int i = 0; lens && i < shape.batch; i++)
@@ -81,7 +81,7 @@ struct part {
     struct tune_value value;
 };
 
-/* A decode call with other costs: its own launch, and the combine launch after it. */
+/* A decode call with another plan: its own launch, and the combine launch after it. */
 struct trial {
     struct tune_shape shape;
     struct part own, combine;
@@ -112,16 +112,27 @@ static void add_number(struct tune_shape *s, const char *name, int number)
         snprintf(s->text + length, sizeof(s->text) - length, ",%s=%d", name, number);
 }
 
-/* Lists the costs under which the planner makes another plan of the shape `base`, one for each
- * different plan. Returns their number. */
-static size_t find_trials(const struct tune_shape *base, struct trial trials[TRIALS])
+/* True if plans for a kernel of the variant may have units of fewer than 64 keys. */
+static bool takes_units(const struct att_variant *v)
 {
+    return v->sparse == ATT_SPARSE_SLOTS && v->kv_dtype == ATT_KV_DTYPE_SAME &&
+           v->kv_layout == ATT_KV_LAYOUT_NHD;
+}
+
+/* Lists the numbers with which the planner makes another plan of the shape `base` for a variant,
+ * one for each different plan. Returns their number. */
+static size_t find_trials(const struct att_variant *v, const struct tune_shape *base,
+                          struct trial trials[TRIALS])
+{
+    const size_t costs = COUNT(item_costs), rates = COUNT(merge_rates);
+    const size_t combinations = costs * rates * (takes_units(v) ? COUNT(units) : 1);
     uint64_t seen[TRIALS + 1] = {tune_plan_shape(base).hash};
     size_t count = 0;
-    for (size_t i = 0; i < COUNT(item_costs) * COUNT(merge_rates); i++) {
+    for (size_t i = 0; i < combinations; i++) {
         struct tune_shape s = *base;
-        s.item_cost = item_costs[i % COUNT(item_costs)];
-        s.merge_rate = merge_rates[i / COUNT(item_costs)];
+        s.item_cost = item_costs[i % costs];
+        s.merge_rate = merge_rates[i / costs % rates];
+        s.unit_keys = units[i / costs / rates];
         const uint64_t hash = tune_plan_shape(&s).hash;
         size_t k = 0;
         while (k <= count && seen[k] != hash)
@@ -131,6 +142,7 @@ static size_t find_trials(const struct tune_shape *base, struct trial trials[TRI
         seen[count + 1] = hash;
         add_number(&s, "item_cost", s.item_cost);
         add_number(&s, "merge_rate", s.merge_rate);
+        add_number(&s, "unit_keys", s.unit_keys);
         trials[count++] = (struct trial){.shape = s};
     }
     return count;
@@ -154,7 +166,7 @@ static bool is_known(const struct part *p)
     return !p->key || (p->value.runs && !p->value.fault[0] && p->value.us > 0);
 }
 
-/* Times a call with other costs. Stores the costs in `split` if the upper end of the time's
+/* Times a call with other numbers. Stores them in `split` if the upper end of the time's
  * interval is below the present time. Returns false if the database cannot be written. */
 static bool try(struct tune_sweep *sweep, struct tune_key *key, const struct attnc_tuning *tuning,
                 struct trial *t, struct attnc_split *split)
@@ -175,6 +187,7 @@ static bool try(struct tune_sweep *sweep, struct tune_key *key, const struct att
     split->us = t->own.value.us + t->combine.value.us;
     split->item_cost = t->shape.item_cost;
     split->merge_rate = t->shape.merge_rate;
+    split->unit_keys = t->shape.unit_keys;
     return true;
 }
 
@@ -207,7 +220,7 @@ bool tune_choose_costs(struct tune_sweep *sweep, struct attnc_tuning *tuning)
         struct tune_shape base;
         struct trial trials[TRIALS];
         struct tune_key *key = split->lists ? find_base(sweep, split, &base) : NULL;
-        const size_t count = key ? find_trials(&base, trials) : 0;
+        const size_t count = key ? find_trials(&key->variant, &base, trials) : 0;
         for (size_t t = 0; good && t < count; t++)
             good = try(sweep, key, tuning, &trials[t], split);
     }

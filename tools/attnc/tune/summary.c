@@ -197,6 +197,7 @@ static void splits_json(struct json *j, const struct summary *r)
         json_integer(j, "one_launch", row->one_launch);
         json_integer(j, "item_cost", row->item_cost);
         json_integer(j, "merge_rate", row->merge_rate);
+        json_integer(j, "unit_keys", row->unit_keys);
         json_real(j, "us", row->us);
         json_real(j, "whole_us", row->whole_us);
         json_end(j);
@@ -264,6 +265,8 @@ static void print_split(const struct attnc_split *row)
         printf(", item_cost %lld", (long long)row->item_cost);
     if (row->merge_rate)
         printf(", merge_rate %lld", (long long)row->merge_rate);
+    if (row->unit_keys)
+        printf(", units of %lld keys", (long long)row->unit_keys);
     printf(": %.1f us", row->us);
     if (row->whole_us > 0)
         printf(", %.1f without", row->whole_us);

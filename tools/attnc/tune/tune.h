@@ -38,8 +38,8 @@ struct tune_shape {
     bool any_lists;
     /* Number of work lists, if the shape comes from "lists=*"; 0: none. */
     int lists;
-    /* Costs of the plan's launch; 0: the planner's defaults. */
-    int item_cost, merge_rate;
+    /* Costs of the plan's launch, and keys of its units; 0: the planner's defaults. */
+    int item_cost, merge_rate, unit_keys;
     /* The text without its lists, if the shape comes from "lists=*"; otherwise "". */
     char call[TUNE_SHAPE_TEXT];
 };
