@@ -39,7 +39,7 @@ templates/ssd_prefill ops ir templates/template templates/variant templates/work
 targets ir targets
 compiler ops pack ir templates targets compiler
 runtime ops pack runtime
-tools/hipsim targets/facts targets/comgr tools/hipsim
+tools/hipsim targets/facts targets/comgr tests/unit_test tools/hipsim
 tools/reference ir tools/reference
 tools/verify ops compiler runtime targets tools/reference tools/verify
 tools/attnc/cli ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli

@@ -5,16 +5,13 @@
  * kernel that is in both. Command line: targets and files, alternating.
  */
 #include "targets/comgr.h"
+#include "tests/unit_test.h"
 #include "tools/hipsim/core/bundle.h"
 #include "tools/hipsim/core/code_object.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { TEXT = 256, SIMD_VGPRS = 512, SIMDS = 4, WAVE = 64 };
 
@@ -137,9 +134,8 @@ static void check_object(const struct code_object *object, const struct image *i
     amd_comgr_release_data(data);
 }
 
-static void has_every_kernel(void **state)
+TEST(has_every_kernel)
 {
-    (void)state;
     assert_non_null(arguments[0]);
     for (char **at = arguments; *at; at += 2) {
         struct image image;
@@ -161,6 +157,5 @@ int main(int argc, char **argv)
 {
     (void)argc;
     arguments = argv + 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(has_every_kernel)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

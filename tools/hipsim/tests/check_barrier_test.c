@@ -24,9 +24,8 @@ static void expect(enum fault_kind kind, const char *bad, const char *good)
 #define FIRST_WAVE "s_cmp_eq_u32 s100, 0\n"
 #define STORE "ds_write_b32 v10, v10\ns_waitcnt lgkmcnt(0)\n"
 
-static void waves_pass_equally_many_barriers(void **state)
+TEST(waves_pass_equally_many_barriers)
 {
-    (void)state;
     expect(FAULT_BARRIER, FIRST_WAVE "s_cbranch_scc1 out\ns_barrier\nout:",
            FIRST_WAVE "s_cbranch_scc1 out\nout: s_barrier\n");
     expect(FAULT_BARRIER,
@@ -42,18 +41,16 @@ static void waves_pass_equally_many_barriers(void **state)
 }
 
 /* Work-items that return before any other operation do not have to reach a barrier. */
-static void waves_return_early(void **state)
+TEST(waves_return_early)
 {
-    (void)state;
 #define LEAVE FIRST_WAVE "s_cselect_b64 exec, 0, exec\ns_cbranch_execz out\n"
     expect(FAULT_BARRIER, STORE LEAVE "s_barrier\nout:", LEAVE STORE "s_barrier\nout:");
 #define REST "s_barrier\nout: s_mov_b64 exec, 1\n"
     expect(FAULT_BARRIER, LEAVE REST "ds_write_b32 v10, v10", LEAVE REST "ds_read_b32 v4, v10");
 }
 
-static void lanes_do_not_skip_a_barrier(void **state)
+TEST(lanes_do_not_skip_a_barrier)
 {
-    (void)state;
     expect(FAULT_DIVERGE,
            "s_mov_b64 s[0:1], exec\ns_mov_b32 exec_hi, 0\ns_barrier\n"
            "s_mov_b64 exec, s[0:1]\ns_barrier",
@@ -62,9 +59,8 @@ static void lanes_do_not_skip_a_barrier(void **state)
 
 /* Lanes that skipped the barrier may access memory, but not in one instruction with lanes
  * that passed it. */
-static void lanes_do_not_overtake(void **state)
+TEST(lanes_do_not_overtake)
 {
-    (void)state;
 #define HALF "s_mov_b64 s[0:1], exec\ns_mov_b32 exec_hi, 0\ns_barrier\n"
     expect(FAULT_DIVERGE, HALF "s_mov_b64 exec, s[0:1]\n" STORE,
            HALF "s_not_b64 exec, exec\n" STORE);
@@ -74,9 +70,8 @@ static void lanes_do_not_overtake(void **state)
 
 /* A barrier has one report with its position, even if lanes of both kinds execute several
  * instructions together after it. */
-static void a_report_names_the_barrier(void **state)
+TEST(a_report_names_the_barrier)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.lds_bytes = 1024;
     p.keep_going = CHECK_ALL;
@@ -88,24 +83,12 @@ static void a_report_names_the_barrier(void **state)
     assert_non_null(strstr(p.found[0].text, "lanes 0xffffffff00000000"));
 }
 
-static void waves_that_never_arrive(void **state)
+TEST(waves_that_never_arrive)
 {
-    (void)state;
     expect(FAULT_DEADLOCK, FIRST_WAVE "s_cbranch_scc0 on\ns_sethalt 1\non: s_barrier",
            FIRST_WAVE "s_cbranch_scc0 on\ns_sethalt 0\non: s_barrier");
     expect(FAULT_BUDGET, FIRST_WAVE "s_cbranch_scc0 on\nl: s_sleep 1\ns_branch l\non: s_barrier",
            FIRST_WAVE "s_cbranch_scc0 on\ns_sleep 1\non: s_barrier");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waves_pass_equally_many_barriers),
-        cmocka_unit_test(waves_return_early),
-        cmocka_unit_test(lanes_do_not_skip_a_barrier),
-        cmocka_unit_test(lanes_do_not_overtake),
-        cmocka_unit_test(a_report_names_the_barrier),
-        cmocka_unit_test(waves_that_never_arrive),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -44,9 +44,8 @@ static void expect_stale(bool stale, const char *text)
     assert_int_equal(off.kind, FAULT_NONE);
 }
 
-static void scalar_loads_after_vector_stores(void **state)
+TEST(scalar_loads_after_vector_stores)
 {
-    (void)state;
     expect_stale(true, BEGIN SCALAR("0x0", "") VECTOR("0") SCALAR("0x0", ""));
     expect_stale(false, BEGIN SCALAR("0x0", "") VECTOR("0") EMPTY SCALAR("0x0", ""));
     expect_stale(false, BEGIN SCALAR("0x0", "") VECTOR("0") SCALAR("0x0", " glc"));
@@ -60,9 +59,8 @@ static void scalar_loads_after_vector_stores(void **state)
     expect_stale(false, BEGIN SCALAR("0x0", "") VECTOR("4") SCALAR("0x0", ""));
 }
 
-static void wide_scalar_loads(void **state)
+TEST(wide_scalar_loads)
 {
-    (void)state;
 #define WIDE(at) "s_load_dwordx4 s[12:15], s[2:3], " at "\ns_waitcnt lgkmcnt(0)\n"
     /* The load crosses the end of a 64-byte line. One dword of each line is checked. */
     expect_stale(true, BEGIN WIDE("0x38") VECTOR("56") SCALAR("0x38", ""));
@@ -82,9 +80,8 @@ static void wide_scalar_loads(void **state)
 }
 
 /* A wave that runs the code second finds the line that the first wave loaded. */
-static void waves_share_the_scalar_cache(void **state)
+TEST(waves_share_the_scalar_cache)
 {
-    (void)state;
 #define FIRST "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 second\n"
 #define SECOND "s_barrier\ns_barrier\ns_endpgm\nsecond:\ns_barrier\n"
 #define LAST(fence) fence SCALAR("0x0", "") "s_barrier\n"
@@ -115,9 +112,8 @@ static void expect_fence(const char *missing, const char *text)
     assert_int_equal(run(text, 1, 2, CHECK_RACE).kind, FAULT_NONE);
 }
 
-static void stores_are_written_back(void **state)
+TEST(stores_are_written_back)
 {
-    (void)state;
     expect_fence("buffer_wbl2", BEGIN PRODUCER VECTOR("0") RAISE CONSUMER AWAIT LOAD(""));
     expect_fence(NULL, BEGIN PRODUCER VECTOR("0") WRITE_BACK(" sc1") RAISE CONSUMER AWAIT LOAD(""));
     /* Neither a write-back of workgroup scope nor a write-back before the store reaches another
@@ -136,9 +132,8 @@ static void stores_are_written_back(void **state)
 
 /* Workgroup 1 runs first. It loads the dword and raises another flag, so its cache has an old
  * line. */
-static void loaded_lines_are_discarded(void **state)
+TEST(loaded_lines_are_discarded)
 {
-    (void)state;
 #define FIRST_GROUP "s_cmp_lg_u32 s5, 1\ns_cbranch_scc1 other\n"
 #define OTHER "other:\n"
 #define FLAG(at) "global_atomic_add v6, v2, v3, s[8:9] offset:" at " sc0 sc1\ns_waitcnt vmcnt(0)\n"
@@ -158,14 +153,4 @@ static void loaded_lines_are_discarded(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scalar_loads_after_vector_stores),
-        cmocka_unit_test(wide_scalar_loads),
-        cmocka_unit_test(waves_share_the_scalar_cache),
-        cmocka_unit_test(stores_are_written_back),
-        cmocka_unit_test(loaded_lines_are_discarded),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -39,9 +39,8 @@ static void expect(enum gfx_target target, const char *first, int need, const ch
     expect_kind(FAULT_HAZARD, target, first, need, second);
 }
 
-static void matrix_results(void **state)
+TEST(matrix_results)
 {
-    (void)state;
     const char *small = "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]";
     const char *large = "v_mfma_f32_32x32x8_f16 v[0:15], v[32:33], v[34:35], v[16:31]";
     expect_kind(FAULT_STRICT, GFX942, small, 7, "v_mov_b32 v40, v1");
@@ -61,9 +60,8 @@ static void matrix_results(void **state)
 
 /* A matrix instruction has to wait for a vector result that it reads, but not for other results or
  * for one that it overwrites: CDNA3 ISA, 7.6. */
-static void operands_of_matrix_instructions(void **state)
+TEST(operands_of_matrix_instructions)
 {
-    (void)state;
     const char *matrix = "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]";
     expect(GFX942, "v_mov_b32 v33, v1", 2, matrix);
     expect(GFX942, "v_mov_b32 v35, v1", 2, matrix);
@@ -72,9 +70,8 @@ static void operands_of_matrix_instructions(void **state)
     expect(GFX942, "v_mov_b32 v3, v1", 0, matrix);
 }
 
-static void vector_results(void **state)
+TEST(vector_results)
 {
-    (void)state;
     expect(GFX942, "v_mov_b32 v32, v40", 2,
            "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]");
     expect(GFX942, "v_mov_b32 v1, v2", 2, "v_mov_b32_dpp v3, v1 row_shr:1");
@@ -85,9 +82,8 @@ static void vector_results(void **state)
     expect(GFX942, "v_mov_b32 v1, v2", 0, "v_add_u32 v3, v1, v1");
 }
 
-static void scalar_results(void **state)
+TEST(scalar_results)
 {
-    (void)state;
     expect(GFX942, "v_readfirstlane_b32 s8, v1", 4, "v_readlane_b32 s9, v2, s8");
     expect(GFX942, "v_cmp_eq_u32 vcc, v1, v2", 4, "v_div_fmas_f32 v3, v4, v5, v6");
     expect_kind(FAULT_STRICT, GFX942, "v_cmp_eq_u32 vcc, v1, v2", 2,
@@ -103,9 +99,8 @@ static void scalar_results(void **state)
 
 /* Implicit reads, and reads of registers by special names, also need wait states: CDNA4 ISA, 4.5,
  * table 11. */
-static void implicit_reads(void **state)
+TEST(implicit_reads)
 {
-    (void)state;
     expect(GFX942, "v_cmp_eq_u32 vcc, v1, v2", 5, "v_mov_b32 v3, src_vccz");
     expect(GFX942, "v_cmp_eq_u32 vcc, v1, v2", 0, "v_mov_b32 v3, src_execz");
     expect(GFX942, "v_cmpx_eq_u32 vcc, v1, v1", 5, "v_mov_b32 v3, src_execz");
@@ -121,9 +116,8 @@ static void implicit_reads(void **state)
 #define F64 "v_mfma_f64_16x16x4_f64 v[0:7], v[32:33], v[34:35], v[16:23]"
 #define F64_SMALL "v_mfma_f64_4x4x4_4b_f64 v[2:3], v[32:33], v[34:35], v[16:17]"
 
-static void matrices_of_doubles(void **state)
+TEST(matrices_of_doubles)
 {
-    (void)state;
     expect(GFX942, F64, 11, "v_mov_b32 v40, v1");
     expect(GFX950, F64, 19, "v_mov_b32 v40, v1");
     expect(GFX950, F64, 11, "v_mov_b32 v1, v40");
@@ -147,9 +141,8 @@ static void matrices_of_doubles(void **state)
            "v_mfma_f64_16x16x4_f64 v[48:55], v[32:33], v[34:35], v[2:9]");
 }
 
-static void addends_are_read_late(void **state)
+TEST(addends_are_read_late)
 {
-    (void)state;
     const char *small = "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]";
     expect(GFX942, small, 3, "v_mov_b32 v37, v40");
     expect(GFX942, small, 3, "global_load_dword v37, v40, s[2:3]");
@@ -161,9 +154,8 @@ static void addends_are_read_late(void **state)
     expect(GFX942, "v_mfma_f32_16x16x4_f32 v[0:3], v32, v33, v[36:39]", 0, "v_mov_b32 v37, v40");
 }
 
-static void dot_products(void **state)
+TEST(dot_products)
 {
-    (void)state;
     const char *dot = "v_dot4_i32_i8 v1, v4, v5, v6";
     expect(GFX942, dot, 3, "v_mov_b32 v40, v1");
     expect(GFX942, dot, 3, "v_mov_b32 v1, v40");
@@ -175,9 +167,8 @@ static void dot_products(void **state)
            "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]");
 }
 
-static void masks_of_lanes(void **state)
+TEST(masks_of_lanes)
 {
-    (void)state;
     const char *compare = "v_cmpx_eq_u32 v11, v11";
     expect(GFX942, compare, 4, "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]");
     expect(GFX942, compare, 4, "v_readlane_b32 s9, v2, 3");
@@ -192,9 +183,8 @@ static void masks_of_lanes(void **state)
     expect(GFX942, "s_mov_b64 exec, -1", 0, "v_mov_b32_dpp v3, v4 row_shr:1");
 }
 
-static void parts_of_registers(void **state)
+TEST(parts_of_registers)
 {
-    (void)state;
     expect(GFX942,
            "v_add_u16_sdwa v1, v5, v6 dst_sel:WORD_1 dst_unused:UNUSED_PRESERVE "
            "src0_sel:DWORD src1_sel:DWORD",
@@ -213,9 +203,8 @@ static void parts_of_registers(void **state)
            "global_store_dword v40, v1, s[2:3]");
 }
 
-static void swaps(void **state)
+TEST(swaps)
 {
-    (void)state;
     expect(GFX950, "v_mov_b32 v1, v2", 2, "v_permlane32_swap_b32 v1, v5");
     expect(GFX950, "v_mov_b32 v1, v2", 2, "v_permlane16_swap_b32 v5, v1");
     expect(GFX950, "v_permlane32_swap_b32 v1, v5", 2, "v_permlane32_swap_b32 v5, v6");
@@ -224,9 +213,8 @@ static void swaps(void **state)
     expect(GFX950, "v_mov_b32 v1, v2", 0, "v_permlane32_swap_b32 v5, v6");
 }
 
-static void mode_and_m0(void **state)
+TEST(mode_and_m0)
 {
-    (void)state;
     const char *set = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 0";
     expect(GFX942, set, 2, "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), 15");
     expect(GFX942, set, 2, "s_getreg_b32 s9, hwreg(HW_REG_MODE)");
@@ -238,9 +226,8 @@ static void mode_and_m0(void **state)
     expect_kind(FAULT_STRICT, GFX942, "s_mov_b32 m0, 0", 1, "global_load_lds_dword v40, s[2:3]");
 }
 
-static void wide_stores(void **state)
+TEST(wide_stores)
 {
-    (void)state;
     expect(GFX942, "global_store_dwordx4 v40, v[4:7], s[2:3]", 2, "v_mov_b32 v6, 0");
     expect(GFX942, "global_store_dwordx4 v40, v[4:7], s[2:3]", 0, "v_mov_b32 v8, 0");
     expect(GFX942, "global_store_dwordx2 v40, v[4:5], s[2:3]", 0, "v_mov_b32 v5, 0");
@@ -258,9 +245,8 @@ static void wide_stores(void **state)
 /* A matrix instruction of P passes keeps the matrix core busy for P wait states (CDNA3 ISA, 7.6);
  * v_mfma_f32_16x16x16_f16 has 4 passes. The second one therefore counts as 4 of the 7 wait states
  * after the first one. */
-static void a_busy_matrix_core_takes_time(void **state)
+TEST(a_busy_matrix_core_takes_time)
 {
-    (void)state;
     expect_kind(FAULT_STRICT, GFX942,
                 "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]\n"
                 "v_mfma_f32_16x16x16_f16 v[44:47], v[32:33], v[34:35], v[36:39]",
@@ -271,33 +257,12 @@ static void a_busy_matrix_core_takes_time(void **state)
                 0, "v_mov_b32 v40, v1");
 }
 
-static void taken_branches_take_time(void **state)
+TEST(taken_branches_take_time)
 {
-    (void)state;
     expect_kind(FAULT_STRICT, GFX942,
                 "v_mfma_f32_32x32x8_f16 v[0:15], v[32:33], v[34:35], v[16:31]\n"
                 "s_branch over\nv_mov_b32 v41, 0\nover:",
                 3, "v_mov_b32 v40, v1");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrix_results),
-        cmocka_unit_test(operands_of_matrix_instructions),
-        cmocka_unit_test(vector_results),
-        cmocka_unit_test(scalar_results),
-        cmocka_unit_test(implicit_reads),
-        cmocka_unit_test(matrices_of_doubles),
-        cmocka_unit_test(addends_are_read_late),
-        cmocka_unit_test(dot_products),
-        cmocka_unit_test(masks_of_lanes),
-        cmocka_unit_test(parts_of_registers),
-        cmocka_unit_test(swaps),
-        cmocka_unit_test(mode_and_m0),
-        cmocka_unit_test(wide_stores),
-        cmocka_unit_test(a_busy_matrix_core_takes_time),
-        cmocka_unit_test(taken_branches_take_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

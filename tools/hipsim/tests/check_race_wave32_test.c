@@ -50,9 +50,8 @@ static void expect(const char *bad, const char *good)
         }
 }
 
-static void lds(void **state)
+TEST(lds)
 {
-    (void)state;
     expect(OFFSETS IF_WAVE(17, LDS_STORE("v1")) IF_WAVE(30, LDS_LOAD("v2")),
            OFFSETS IF_WAVE(17, LDS_STORE("v1")) BARRIER IF_WAVE(30, LDS_LOAD("v2")));
     expect(OFFSETS LDS_STORE("v1") BARRIER IF_WAVE(17, LDS_LOAD("v2")) IF_WAVE(30, LDS_STORE("v2")),
@@ -66,17 +65,15 @@ static void lds(void **state)
 }
 
 /* A store that wave 17 has not waited for at the barrier. */
-static void lds_stores_are_waited_for(void **state)
+TEST(lds_stores_are_waited_for)
 {
-    (void)state;
     expect(OFFSETS IF_WAVE(17, "ds_store_b32 v1, v4\n") BARRIER IF_WAVE(30, LDS_LOAD("v2")) BARRIER,
            OFFSETS IF_WAVE(17, LDS_STORE("v1")) BARRIER IF_WAVE(30, LDS_LOAD("v2")) BARRIER);
 }
 
 /* Wave 17 counts after or before its store; wave 30 loads the data when it has seen the count. */
-static void atomics_order_waves(void **state)
+TEST(atomics_order_waves)
 {
-    (void)state;
 #define COUNT "ds_add_u32 v5, v7\ns_wait_dscnt 0\n"
 #define POLL                                      \
     "poll:\nds_load_b32 v8, v5\ns_wait_dscnt 0\n" \
@@ -88,9 +85,8 @@ static void atomics_order_waves(void **state)
            OFFSETS FIRST IF_WAVE(17, STORE("v1") COUNT) IF_WAVE(30, POLL LOAD("v2")));
 }
 
-static void global_memory(void **state)
+TEST(global_memory)
 {
-    (void)state;
     expect(OFFSETS IF_WAVE(17, STORE("v1")) IF_WAVE(30, LOAD("v2")),
            OFFSETS IF_WAVE(17, STORE("v1")) BARRIER IF_WAVE(30, LOAD("v2")));
     expect(OFFSETS IF_WAVE(17, LOAD("v2")) IF_WAVE(30, STORE("v2")),
@@ -100,13 +96,4 @@ static void global_memory(void **state)
            OFFSETS STORE("v1") BARRIER LOAD("v3") BARRIER STORE("v1") LOAD("v1"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lds),
-        cmocka_unit_test(lds_stores_are_waited_for),
-        cmocka_unit_test(atomics_order_waves),
-        cmocka_unit_test(global_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

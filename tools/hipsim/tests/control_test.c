@@ -6,9 +6,8 @@
 
 #include "tools/hipsim/tests/device.h"
 
-static void loops_and_branches(void **state)
+TEST(loops_and_branches)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_run(&p, "s_mov_b32 s0, 0\ns_mov_b32 s1, 0\n"
                     "loop:\ns_add_u32 s0, s0, s1\ns_add_u32 s1, s1, 1\ns_cmp_lt_u32 s1, 11\n"
@@ -19,9 +18,8 @@ static void loops_and_branches(void **state)
 }
 
 /* VCCZ and EXECZ test all 64 bits. The debugger's conditions are never set. */
-static void branches_test_whole_masks(void **state)
+TEST(branches_test_whole_masks)
 {
-    (void)state;
     static const struct {
         const char *branch;
         uint64_t mask; /* mask in VCC, or in EXEC */
@@ -56,9 +54,8 @@ static void branches_test_whole_masks(void **state)
 
 /* Fields of S_WAITCNT's SIMM16: vmcnt 15:14 and 3:0, expcnt 6:4, lgkmcnt 11:8 (CDNA3 ISA,
  * "S_WAITCNT"). */
-static void every_bit_of_a_wait_counts(void **state)
+TEST(every_bit_of_a_wait_counts)
 {
-    (void)state;
     enum { LOADS = 34, LDS = 10 };
     const uint32_t memory[64] = {0};
     const void *data = device_alloc(sizeof(memory), memory);
@@ -86,9 +83,8 @@ static void every_bit_of_a_wait_counts(void **state)
     }
 }
 
-static void calls_return_to_the_next_instruction(void **state)
+TEST(calls_return_to_the_next_instruction)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_run(&p, "s_getpc_b64 s[2:3]\nhere:\ns_add_u32 s2, s2, callee-here\n"
                     "s_addc_u32 s3, s3, 0\ns_swappc_b64 s[30:31], s[2:3]\n"
@@ -97,9 +93,8 @@ static void calls_return_to_the_next_instruction(void **state)
     assert_int_equal(p.s[7], 42);
 }
 
-static void mode_is_a_register(void **state)
+TEST(mode_is_a_register)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_run(&p, "s_getreg_b32 s0, hwreg(HW_REG_MODE, 4, 4)\n"
                     "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 9\ns_mov_b32 s2, 0x43\n"
@@ -111,9 +106,8 @@ static void mode_is_a_register(void **state)
 
 /* The wave executes both sides, the side with fewer lanes first, and leaves EXEC to the program:
  * CDNA4 ISA, S_CBRANCH_G_FORK and _JOIN. */
-static void forks_run_both_sides(void **state)
+TEST(forks_run_both_sides)
 {
-    (void)state;
     static const struct {
         const char *fork;
         uint64_t mask;
@@ -149,9 +143,8 @@ static void forks_run_both_sides(void **state)
 
 /* Tests fields by the CDNA4 ISA's table of hardware registers and the Linux driver's trap handler
  * (cwsr_trap_handler_gfx9.asm). */
-static void allocations_are_readable(void **state)
+TEST(allocations_are_readable)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.lds_bytes = 4000;
     program_run(&p, "s_getreg_b32 s0, hwreg(HW_REG_LDS_ALLOC, 12, 9)\n"
@@ -167,9 +160,8 @@ static void allocations_are_readable(void **state)
 /* Tests fields of STATUS and SH_MEM_BASES, by the CDNA4 ISA and the Linux driver's trap handler.
  * Bits of STATUS: SCC 0, EXECZ 9, VCCZ 10, IN_TG 11, VALID 16. SH_MEM_BASES: private base 15:0,
  * shared base 31:16. */
-static void status_and_places_are_readable(void **state)
+TEST(status_and_places_are_readable)
 {
-    (void)state;
     static const char *const text =
         "s_mov_b64 vcc, 0\ns_cmp_eq_u32 s2, s2\ns_getreg_b32 s3, hwreg(HW_REG_STATUS)\n"
         "s_mov_b64 vcc, 4\ns_cmp_lg_u32 s2, s2\ns_getreg_b32 s4, hwreg(HW_REG_STATUS)\n"
@@ -197,9 +189,8 @@ static void status_and_places_are_readable(void **state)
 }
 
 /* Scalars that decide where a program continues have to be defined. */
-static void scalars_of_forks_and_jumps_are_defined(void **state)
+TEST(scalars_of_forks_and_jumps_are_defined)
 {
-    (void)state;
     static const char *const texts[] = {
         "s_getpc_b64 s[2:3]\nhere:\ns_add_u32 s2, s2, over-here\ns_addc_u32 s3, s3, s20\n"
         "s_setpc_b64 s[2:3]\nover:",
@@ -227,9 +218,8 @@ static void scalars_of_forks_and_jumps_are_defined(void **state)
     assert_int_equal(p.fault.kind, FAULT_REGISTER);
 }
 
-static void rounding_follows_mode(void **state)
+TEST(rounding_follows_mode)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_fill(&p, 1, bits_of(1.0f));
     program_fill(&p, 2, bits_of(0x1p-30f));
@@ -243,9 +233,8 @@ static void rounding_follows_mode(void **state)
     assert_int_equal(p.v[6][0], bits_of(0x1.fffffep-1f));
 }
 
-static void indexed_registers(void **state)
+TEST(indexed_registers)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_fill(&p, 13, 99);
     p.s[0] = 3;
@@ -259,9 +248,8 @@ static void indexed_registers(void **state)
 }
 
 /* Accumulation registers are vector registers, too (CDNA3 ISA, "VGPR Indexing"; V_ACCVGPR_READ). */
-static void indexed_accumulators(void **state)
+TEST(indexed_accumulators)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_fill(&p, 13, 99);
     p.s[0] = 3;
@@ -273,9 +261,8 @@ static void indexed_accumulators(void **state)
     assert_int_equal(p.v[3][0], 7);
 }
 
-static void indexed_destinations_are_read_where_they_are_written(void **state)
+TEST(indexed_destinations_are_read_where_they_are_written)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_fill(&p, 1, bits_of(2.0f));
     program_fill(&p, 5, bits_of(3.0f));
@@ -289,9 +276,8 @@ static void indexed_destinations_are_read_where_they_are_written(void **state)
 }
 
 /* The pseudo-code adds all 32 bits of M0 to the register's number. */
-static void relative_scalars_wrap(void **state)
+TEST(relative_scalars_wrap)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[4] = 44;
     program_run(&p, "s_mov_b32 m0, -2\ns_movrels_b32 s8, s6\ns_movreld_b32 s12, s8");
@@ -300,9 +286,8 @@ static void relative_scalars_wrap(void **state)
 }
 
 /* Tests S_SETVSKIP: while it is on, no VOP, buffer, flat or LDS instruction executes. */
-static void vector_instructions_are_skipped(void **state)
+TEST(vector_instructions_are_skipped)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.lds_bytes = 64;
     program_fill(&p, 1, 1);
@@ -319,9 +304,8 @@ static void vector_instructions_are_skipped(void **state)
     assert_int_equal(p.s[0], 7);
 }
 
-static void barriers_hold_all_waves(void **state)
+TEST(barriers_hold_all_waves)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.block = 256;
     /* s100 is the wave number. The waves arrive at three barriers at different times. */
@@ -332,9 +316,8 @@ static void barriers_hold_all_waves(void **state)
     assert_int_equal(p.counters.waves, 4);
 }
 
-static void a_wave_that_ends_early_leaves_an_unequal_barrier(void **state)
+TEST(a_wave_that_ends_early_leaves_an_unequal_barrier)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.block = 128;
     const char *text = "s_cmp_eq_u32 s100, 1\ns_cbranch_scc1 out\ns_barrier\nout:";
@@ -348,9 +331,8 @@ static void a_wave_that_ends_early_leaves_an_unequal_barrier(void **state)
 }
 
 /* Tests compiled code with a barrier in both branches of an if, and one after it. */
-static void lanes_that_skip_a_barrier_are_found(void **state)
+TEST(lanes_that_skip_a_barrier_are_found)
 {
-    (void)state;
     static const char *const divergent =
         "s_mov_b32 exec_hi, 0\ns_barrier\ns_not_b64 exec, exec\ns_barrier\ns_mov_b64 exec, -1";
     static const char *const joined =
@@ -378,9 +360,8 @@ static void lanes_that_skip_a_barrier_are_found(void **state)
 
 /* A second barrier is missing: lanes 32 to 63 store together with lanes that have passed the first
  * barrier. */
-static void lanes_that_join_after_a_skipped_barrier_are_found(void **state)
+TEST(lanes_that_join_after_a_skipped_barrier_are_found)
 {
-    (void)state;
 #define HALF_AT_THE_BARRIER "s_mov_b32 exec_hi, 0\ns_barrier\n"
 #define STORE \
     "v_mov_b32 v1, 1\nv_lshlrev_b32 v2, 2, v0\nds_write_b32 v2, v1\ns_waitcnt lgkmcnt(0)\n"
@@ -400,26 +381,23 @@ static void lanes_that_join_after_a_skipped_barrier_are_found(void **state)
 #undef HALF_AT_THE_BARRIER
 }
 
-static void a_halted_wave_is_a_deadlock(void **state)
+TEST(a_halted_wave_is_a_deadlock)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_try(&p, "s_sethalt 1");
     assert_int_equal(p.fault.kind, FAULT_DEADLOCK);
 }
 
-static void runaway_kernels_stop(void **state)
+TEST(runaway_kernels_stop)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.budget = 1000;
     program_try(&p, "forever:\ns_branch forever");
     assert_int_equal(p.fault.kind, FAULT_BUDGET);
 }
 
-static void unknown_words_fault_only_when_reached(void **state)
+TEST(unknown_words_fault_only_when_reached)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_run(&p, "s_branch over\n.long 0xffffffff, 0xffffffff\nover:\ns_mov_b32 s0, 5");
     assert_int_equal(p.s[0], 5);
@@ -430,9 +408,8 @@ static void unknown_words_fault_only_when_reached(void **state)
 }
 
 /* LLVM's disassembler crashes on these words. */
-static void impossible_operands_do_not_decode(void **state)
+TEST(impossible_operands_do_not_decode)
 {
-    (void)state;
     static const char *const words[] = {
         ".long 0x786564f9, 0x31665f70", /* v_pk_fmac_f16_sdwa with the reserved selects 7 */
         ".long 0xe0501000, 0xffc10203", /* buffer_load_dword with a literal soffset */
@@ -451,26 +428,23 @@ static void impossible_operands_do_not_decode(void **state)
     assert_int_equal(p.v[1][0], 0x4ff);
 }
 
-static void jumps_out_of_the_code_fault(void **state)
+TEST(jumps_out_of_the_code_fault)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_try(&p, "s_mov_b64 s[0:1], 64\ns_setpc_b64 s[0:1]");
     assert_int_equal(p.fault.kind, FAULT_DECODE);
 }
 
-static void registers_beyond_the_allocation_fault(void **state)
+TEST(registers_beyond_the_allocation_fault)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_try(&p, "v_mov_b32 v72, 0");
     assert_int_equal(p.fault.kind, FAULT_REGISTER);
     assert_non_null(strstr(p.fault.text, "v72 is used, the kernel has 64"));
 }
 
-static void undefined_branch_conditions_fault(void **state)
+TEST(undefined_branch_conditions_fault)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s_valid[3] = 0;
     const char *text = "s_cmp_eq_u32 s3, 0\ns_cbranch_scc1 over\nover:";
@@ -480,18 +454,16 @@ static void undefined_branch_conditions_fault(void **state)
     program_run(&p, text);
 }
 
-static void traps_abort_and_debug_traps_do_not(void **state)
+TEST(traps_abort_and_debug_traps_do_not)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_run(&p, "s_trap 3");
     program_try(&p, "s_trap 2");
     assert_int_equal(p.fault.kind, FAULT_TRAP);
 }
 
-static void seeded_orders_give_the_same_answer(void **state)
+TEST(seeded_orders_give_the_same_answer)
 {
-    (void)state;
     for (uint64_t seed = 1; seed < 6; seed++) {
         struct program p = program_new(GFX942);
         p.block = 512;
@@ -544,9 +516,8 @@ static struct order seeded_order(struct code *code, uint64_t seed, uint64_t firs
 }
 
 /* The host thread of a workgroup, and the workgroups that it ran before, vary from run to run. */
-static void a_seed_orders_a_workgroup_whatever_ran_before(void **state)
+TEST(a_seed_orders_a_workgroup_whatever_ran_before)
 {
-    (void)state;
     size_t bytes;
     void *machine = assemble(GFX942,
                              ".rept 8\ns_sendmsg sendmsg(MSG_INTERRUPT)\n.endr\n"
@@ -564,9 +535,8 @@ static void a_seed_orders_a_workgroup_whatever_ran_before(void **state)
 
 /* Waves with preloaded arguments begin after the symbol. Reports count offsets from the symbol, as
  * disassemblers do. */
-static void reports_count_from_the_symbol(void **state)
+TEST(reports_count_from_the_symbol)
 {
-    (void)state;
     size_t bytes;
     void *machine = assemble(GFX942, "s_trap 2\ns_nop 0\ns_setpc_b64 s[0:1]\n", &bytes);
     struct code *code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
@@ -590,49 +560,12 @@ static void reports_count_from_the_symbol(void **state)
     free(machine);
 }
 
-static void sleeping_and_hints_do_nothing_else(void **state)
+TEST(sleeping_and_hints_do_nothing_else)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_run(&p, "s_sleep 3\ns_nop 7\ns_setprio 2\ns_icache_inv\ns_waitcnt vmcnt(0) lgkmcnt(0)\n"
                     "s_sendmsg sendmsg(MSG_INTERRUPT)\nv_nop\nv_clrexcp\ns_wakeup");
     assert_int_equal(p.counters.instructions, 10);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loops_and_branches),
-        cmocka_unit_test(branches_test_whole_masks),
-        cmocka_unit_test(every_bit_of_a_wait_counts),
-        cmocka_unit_test(status_and_places_are_readable),
-        cmocka_unit_test(scalars_of_forks_and_jumps_are_defined),
-        cmocka_unit_test(calls_return_to_the_next_instruction),
-        cmocka_unit_test(mode_is_a_register),
-        cmocka_unit_test(forks_run_both_sides),
-        cmocka_unit_test(allocations_are_readable),
-        cmocka_unit_test(rounding_follows_mode),
-        cmocka_unit_test(indexed_registers),
-        cmocka_unit_test(indexed_accumulators),
-        cmocka_unit_test(indexed_destinations_are_read_where_they_are_written),
-        cmocka_unit_test(relative_scalars_wrap),
-        cmocka_unit_test(vector_instructions_are_skipped),
-        cmocka_unit_test(barriers_hold_all_waves),
-        cmocka_unit_test(a_wave_that_ends_early_leaves_an_unequal_barrier),
-        cmocka_unit_test(lanes_that_skip_a_barrier_are_found),
-        cmocka_unit_test(lanes_that_join_after_a_skipped_barrier_are_found),
-        cmocka_unit_test(a_halted_wave_is_a_deadlock),
-        cmocka_unit_test(runaway_kernels_stop),
-        cmocka_unit_test(unknown_words_fault_only_when_reached),
-        cmocka_unit_test(impossible_operands_do_not_decode),
-        cmocka_unit_test(jumps_out_of_the_code_fault),
-        cmocka_unit_test(registers_beyond_the_allocation_fault),
-        cmocka_unit_test(undefined_branch_conditions_fault),
-        cmocka_unit_test(traps_abort_and_debug_traps_do_not),
-        cmocka_unit_test(seeded_orders_give_the_same_answer),
-        cmocka_unit_test(a_seed_orders_a_workgroup_whatever_ran_before),
-        cmocka_unit_test(reports_count_from_the_symbol),
-        cmocka_unit_test(sleeping_and_hints_do_nothing_else),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

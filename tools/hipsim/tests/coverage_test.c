@@ -41,9 +41,8 @@ static int read_list(void **state)
     return 0;
 }
 
-static void every_mnemonic_has_a_handler(void **state)
+TEST(every_mnemonic_has_a_handler)
 {
-    (void)state;
     assert_true(count > 1200);
     unsigned missing = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -65,9 +64,8 @@ static int compare(const void *key, const void *element)
     return strcmp(key, ((const struct name *)element)->text);
 }
 
-static void every_row_is_a_mnemonic(void **state)
+TEST(every_row_is_a_mnemonic)
 {
-    (void)state;
     unsigned unknown = 0;
     for (const struct op_row *const *table = exec_tables(); *table; table++) {
         for (const struct op_row *row = *table; row->name; row++) {
@@ -106,16 +104,14 @@ static void check_list(enum gfx_target target, const char *path)
     assert_true(executed > 1000);
 }
 
-static void the_lists_of_gfx12_are_right(void **state)
+TEST(the_lists_of_gfx12_are_right)
 {
-    (void)state;
     check_list(GFX1250, MNEMONICS_GFX1250);
     check_list(GFX1201, MNEMONICS_GFX1201);
 }
 
-static void suffixes_lead_to_the_same_row(void **state)
+TEST(suffixes_lead_to_the_same_row)
 {
-    (void)state;
     const struct op_row *row = row_find(GFX942, "v_add_f32");
     assert_non_null(row);
     assert_ptr_equal(row_find(GFX942, "v_add_f32_e32 v0, v1, v2"), row);
@@ -125,13 +121,4 @@ static void suffixes_lead_to_the_same_row(void **state)
     assert_null(row_find(GFX942, ""));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_mnemonic_has_a_handler),
-        cmocka_unit_test(every_row_is_a_mnemonic),
-        cmocka_unit_test(the_lists_of_gfx12_are_right),
-        cmocka_unit_test(suffixes_lead_to_the_same_row),
-    };
-    return cmocka_run_group_tests(tests, read_list, NULL);
-}
+int main(void) { return run_unit_tests_after(read_list); }

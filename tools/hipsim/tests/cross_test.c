@@ -25,9 +25,8 @@ static unsigned bcast15(unsigned i) { return i >= 16 ? (i & 48) - 1 : NONE; }
 static unsigned bcast31(unsigned i) { return i >= 32 ? 31 : NONE; }
 static unsigned newbcast5(unsigned i) { return (i & 48) | 5; }
 
-static void dpp_moves_lanes(void **state)
+TEST(dpp_moves_lanes)
 {
-    (void)state;
     static const struct {
         const char *ctrl;
         unsigned (*source)(unsigned);
@@ -95,9 +94,8 @@ static int write_control(char *text, size_t room, unsigned reg, unsigned control
 }
 
 /* Tests all controls that contain a number. */
-static void every_dpp_control(void **state)
+TEST(every_dpp_control)
 {
-    (void)state;
     unsigned controls[512], n = 0;
     for (unsigned c = 0; c < 0x160; c++)
         if (c < 0x100 || c >= 0x150 || (c < 0x130 && c & 15))
@@ -123,9 +121,8 @@ static void every_dpp_control(void **state)
     }
 }
 
-static void dpp_masks_rows_and_banks(void **state)
+TEST(dpp_masks_rows_and_banks)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_fill(&p, 1, 5);
     program_fill(&p, 2, 10);
@@ -136,9 +133,8 @@ static void dpp_masks_rows_and_banks(void **state)
     assert_int_equal(p.v[3][9], 5); /* -5 + 10, as subnormals */
 }
 
-static void sdwa_selects_and_merges(void **state)
+TEST(sdwa_selects_and_merges)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_mov_b32_sdwa v0, v2 dst_sel:BYTE_1 dst_unused:UNUSED_PAD src0_sel:BYTE_2", 0x11223344,
          0, 0, 0x2200},
@@ -171,9 +167,8 @@ static void sdwa_selects_and_merges(void **state)
     assert_int_equal(program_s64(&p, 4), 0);
 }
 
-static void lanes_are_read_and_written(void **state)
+TEST(lanes_are_read_and_written)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     for (unsigned i = 0; i < 64; i++)
         p.v[1][i] = i * 3;
@@ -198,9 +193,8 @@ static void lanes_are_read_and_written(void **state)
     assert_int_equal(p.s[1], 0);
 }
 
-static void swaps(void **state)
+TEST(swaps)
 {
-    (void)state;
     struct program p = program_new(GFX950);
     for (unsigned i = 0; i < 64; i++) {
         p.v[1][i] = p.v[3][i] = p.v[5][i] = i;
@@ -219,9 +213,8 @@ static void swaps(void **state)
     }
 }
 
-static void accumulation_registers(void **state)
+TEST(accumulation_registers)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_fill(&p, 1, 55);
     program_run(&p, "v_accvgpr_write_b32 a1, v1\nv_accvgpr_mov_b32 a2, a1\n"
@@ -231,9 +224,8 @@ static void accumulation_registers(void **state)
 }
 
 /* Tests the mask that a compare of each relation gives. Each lane has a pair of values. */
-static void compares_of_every_relation(void **state)
+TEST(compares_of_every_relation)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     const uint32_t nan = 0x7fc00000;
     const uint32_t a[4] = {0x3f800000, 0x40000000, 0x40000000, nan};
@@ -264,9 +256,8 @@ static void compares_of_every_relation(void **state)
     }
 }
 
-static void compares_of_every_type(void **state)
+TEST(compares_of_every_type)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint64_t a, b;
@@ -305,9 +296,8 @@ static void compares_of_every_type(void **state)
     }
 }
 
-static void a_register_in_flight_must_not_be_used(void **state)
+TEST(a_register_in_flight_must_not_be_used)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.lds_bytes = 1024;
     program_try(&p, "v_mov_b32 v1, 0\nds_write_b32 v1, v1\nds_read_b32 v2, v1\n"
@@ -325,19 +315,4 @@ static void a_register_in_flight_must_not_be_used(void **state)
                     "s_waitcnt lgkmcnt(0)\nv_add_u32 v3, v2, v2");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dpp_moves_lanes),
-        cmocka_unit_test(every_dpp_control),
-        cmocka_unit_test(dpp_masks_rows_and_banks),
-        cmocka_unit_test(sdwa_selects_and_merges),
-        cmocka_unit_test(lanes_are_read_and_written),
-        cmocka_unit_test(swaps),
-        cmocka_unit_test(accumulation_registers),
-        cmocka_unit_test(compares_of_every_relation),
-        cmocka_unit_test(compares_of_every_type),
-        cmocka_unit_test(a_register_in_flight_must_not_be_used),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -14,9 +14,8 @@ static struct program lds_program(enum gfx_target target)
     return p;
 }
 
-static void narrow_writes_and_reads_extend_or_merge(void **state)
+TEST(narrow_writes_and_reads_extend_or_merge)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     program_fill(&p, 1, 0x8182f384);
     program_fill(&p, 10, 0xaaaabbbb);
@@ -40,9 +39,8 @@ static void narrow_writes_and_reads_extend_or_merge(void **state)
     assert_int_equal(p.v[12][9], 0x81820000);
 }
 
-static void wide_and_two_address_forms_agree(void **state)
+TEST(wide_and_two_address_forms_agree)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     program_lanes(&p, 0, 16);
     for (unsigned r = 0; r < 4; r++)
@@ -65,9 +63,8 @@ static void wide_and_two_address_forms_agree(void **state)
 
 /* DS_WRITE2 stores DATA0 to the first address, then DATA1 to the second (CDNA3 ISA). If both
  * addresses are equal, DATA1 remains and decides which bits are defined. */
-static void pairs_of_writes_go_in_order(void **state)
+TEST(pairs_of_writes_go_in_order)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     program_lanes(&p, 0, 16);
     for (unsigned r = 4; r < 8; r++)
@@ -86,9 +83,8 @@ static void pairs_of_writes_go_in_order(void **state)
     }
 }
 
-static void atomics_of_colliding_lanes_all_count(void **state)
+TEST(atomics_of_colliding_lanes_all_count)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     program_fill(&p, 0, 0);
     program_fill(&p, 1, 0);
@@ -105,7 +101,7 @@ static void atomics_of_colliding_lanes_all_count(void **state)
     assert_int_equal(p.v[7][0], 0);
 }
 
-static void each_atomic_computes_its_operation(void **state)
+TEST(each_atomic_computes_its_operation)
 {
     static const struct {
         const char *name;
@@ -157,9 +153,8 @@ static void each_atomic_computes_its_operation(void **state)
 }
 
 /* Tests offset0 and offset1, which count elements, or 64 elements in the st64 forms. */
-static void pairs_of_every_form(void **state)
+TEST(pairs_of_every_form)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     p.exec = 1;
     for (unsigned r = 0; r < 6; r++)
@@ -185,9 +180,8 @@ static void pairs_of_every_form(void **state)
 
 /* Tests DS_CONDXCHG32_RTN_B64. It exchanges a dword if bit 31 of the operand is set, and stores
  * bits 30:0. */
-static void dwords_are_exchanged_on_condition(void **state)
+TEST(dwords_are_exchanged_on_condition)
 {
-    (void)state;
     static const uint64_t data[] = {UINT64_C(0x0000000980000007), UINT64_C(0x8000000900000007)};
     static const uint64_t want[] = {UINT64_C(0x0000000600000007), UINT64_C(0x0000000900000005)};
     for (unsigned i = 0; i < 2; i++) {
@@ -202,9 +196,8 @@ static void dwords_are_exchanged_on_condition(void **state)
     }
 }
 
-static void permutes_move_lanes(void **state)
+TEST(permutes_move_lanes)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     program_lanes(&p, 1, 1);
     for (unsigned l = 0; l < 64; l++) {
@@ -231,9 +224,8 @@ static void permutes_move_lanes(void **state)
     assert_int_equal(p.v_valid[5] | 4, ~(UINT64_C(1) << 58) | 4);
 }
 
-static void swizzle_modes(void **state)
+TEST(swizzle_modes)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     program_lanes(&p, 1, 1);
     program_run(&p, "ds_swizzle_b32 v2, v1 offset:swizzle(QUAD_PERM, 3, 2, 1, 0)\n"
@@ -267,9 +259,8 @@ static void swizzle_modes(void **state)
     }
 }
 
-static void append_and_addtid_use_m0(void **state)
+TEST(append_and_addtid_use_m0)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     program_lanes(&p, 1, 7);
     program_fill(&p, 2, 1024);
@@ -297,7 +288,7 @@ static void append_and_addtid_use_m0(void **state)
 }
 
 /* Sixteen lanes read the rows of an n x 16 matrix, and each lane receives a column. */
-static void transposing_reads_give_columns(void **state)
+TEST(transposing_reads_give_columns)
 {
     static const struct {
         unsigned bits;
@@ -333,9 +324,8 @@ static void transposing_reads_give_columns(void **state)
 
 /* Tests two rules: EXEC is all ones, and addresses are multiples of 8, of 16 for b6 (CDNA4 ISA,
  * 11.4). */
-static void transposing_reads_have_rules(void **state)
+TEST(transposing_reads_have_rules)
 {
-    (void)state;
     struct program p = lds_program(GFX950);
     program_lanes(&p, 1, 8);
     program_lanes(&p, 2, 16);
@@ -361,9 +351,8 @@ static void transposing_reads_have_rules(void **state)
     }
 }
 
-static void out_of_range_is_reported_or_reads_zero(void **state)
+TEST(out_of_range_is_reported_or_reads_zero)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     program_fill(&p, 1, 4096 - 60 * 4);
     program_fill(&p, 2, 77);
@@ -378,9 +367,8 @@ static void out_of_range_is_reported_or_reads_zero(void **state)
     assert_int_equal(p.v[3][60], 0);
 }
 
-static void nothing_is_beyond_all_the_lds_of_a_compute_unit(void **state)
+TEST(nothing_is_beyond_all_the_lds_of_a_compute_unit)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     program_fill(&p, 2, 77);
     program_lanes(&p, 1, 128); /* lanes 32 to 63 are beyond the end */
@@ -427,9 +415,8 @@ static void check_float_cases(uint32_t mode, const struct float_case *cases, uns
 /* A sum is the first NaN source, made quiet, or the default NaN. For minimum and maximum a
  * signalling NaN wins and becomes quiet, a quiet NaN loses, and -0 is less than +0. A NaN never
  * compares equal. */
-static void nans_in_float_atomics(void **state)
+TEST(nans_in_float_atomics)
 {
-    (void)state;
     static const struct float_case cases[] = {
         {"ds_add_f32 v0, v4", 0x7f800000, 0xff800000, 0xffc00000},
         {"ds_add_f32 v0, v4", 0xff800001, 0x7fc00005, 0xffc00001},
@@ -453,9 +440,8 @@ static void nans_in_float_atomics(void **state)
 
 /* MODE flushes compared values, sums in LDS and the result of a compare-and-swap. It does not flush
  * F64 sums. */
-static void denormals_in_float_atomics(void **state)
+TEST(denormals_in_float_atomics)
 {
-    (void)state;
     static const struct float_case kept[] = {
         {"ds_add_f32 v0, v4", 1, 2, 3},
         {"ds_pk_add_f16 v0, v4", 0x00010200, 0x00020200, 0x00030400},
@@ -476,9 +462,8 @@ static void denormals_in_float_atomics(void **state)
     CHECK_FLOATS(MODE_IEEE, flushed);
 }
 
-static void undefined_lds_is_reported_where_it_is_stored(void **state)
+TEST(undefined_lds_is_reported_where_it_is_stored)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     void *out = device_alloc(256, NULL);
     program_addresses(&p, 4, out, 4);
@@ -496,9 +481,8 @@ static void undefined_lds_is_reported_where_it_is_stored(void **state)
     assert_int_equal(((uint32_t *)out)[63], 5);
 }
 
-static void undefined_addresses_are_found(void **state)
+TEST(undefined_addresses_are_found)
 {
-    (void)state;
     static const char *const texts[] = {
         "ds_read_b32 v8, v1",
         "ds_write_b32 v1, v2",
@@ -535,9 +519,8 @@ static void undefined_addresses_are_found(void **state)
 
 /* An undefined dword of one lane makes all reads of it undefined, at every width, and no other
  * reads. */
-static void reads_of_undefined_bytes_are_undefined(void **state)
+TEST(reads_of_undefined_bytes_are_undefined)
 {
-    (void)state;
     struct program p = lds_program(GFX950);
     program_lanes(&p, 1, 16);
     p.v_valid[5] = ~(UINT64_C(1) << 7); /* bytes 116 .. 119 */
@@ -572,9 +555,8 @@ static void reads_of_undefined_bytes_are_undefined(void **state)
                      (unsigned long long)p.v_valid[want[i].reg]);
 }
 
-static void reads_must_be_waited_for(void **state)
+TEST(reads_must_be_waited_for)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     program_fill(&p, 1, 5);
     program_try(&p, "ds_write_b32 v0, v1\nds_read_b32 v3, v0\ns_waitcnt lgkmcnt(1)\n"
@@ -586,9 +568,8 @@ static void reads_must_be_waited_for(void **state)
 
 /* LGKM_CNT has four bits (CDNA3 ISA, S_WAITCNT), so the sixteenth read issues when the first one
  * has returned. AITER's paged attention relies on that. */
-static void a_full_counter_stalls_the_wave(void **state)
+TEST(a_full_counter_stalls_the_wave)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     char text[1024];
     size_t used = (size_t)snprintf(text, sizeof(text), "ds_write_b32 v0, v1\ns_waitcnt lgkmcnt(0)");
@@ -604,9 +585,8 @@ static void a_full_counter_stalls_the_wave(void **state)
 
 /* LDS operations return in order (CDNA3 ISA, "Manually Inserted Wait States"), so the data of the
  * later read remain. Scalar loads share the counter but return in any order. */
-static void a_read_may_overwrite_what_an_earlier_one_will_write(void **state)
+TEST(a_read_may_overwrite_what_an_earlier_one_will_write)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     program_fill(&p, 1, 5);
     program_run(&p, "ds_write_b32 v0, v1\nds_read_b32 v3, v0\nds_read_b32 v3, v0\n"
@@ -617,9 +597,8 @@ static void a_read_may_overwrite_what_an_earlier_one_will_write(void **state)
     assert_int_equal(p.fault.kind, FAULT_WAIT);
 }
 
-static void atomics_must_be_aligned(void **state)
+TEST(atomics_must_be_aligned)
 {
-    (void)state;
     struct program p = lds_program(GFX942);
     program_fill(&p, 0, 2);
     program_fill(&p, 1, 1);
@@ -627,33 +606,4 @@ static void atomics_must_be_aligned(void **state)
     assert_int_equal(p.fault.kind, FAULT_ALIGN);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(narrow_writes_and_reads_extend_or_merge),
-        cmocka_unit_test(wide_and_two_address_forms_agree),
-        cmocka_unit_test(pairs_of_writes_go_in_order),
-        cmocka_unit_test(atomics_of_colliding_lanes_all_count),
-        cmocka_unit_test(each_atomic_computes_its_operation),
-        cmocka_unit_test(pairs_of_every_form),
-        cmocka_unit_test(dwords_are_exchanged_on_condition),
-        cmocka_unit_test(permutes_move_lanes),
-        cmocka_unit_test(swizzle_modes),
-        cmocka_unit_test(append_and_addtid_use_m0),
-        cmocka_unit_test(transposing_reads_give_columns),
-        cmocka_unit_test(transposing_reads_have_rules),
-        cmocka_unit_test(out_of_range_is_reported_or_reads_zero),
-        cmocka_unit_test(nothing_is_beyond_all_the_lds_of_a_compute_unit),
-        cmocka_unit_test(nans_in_float_atomics),
-        cmocka_unit_test(denormals_in_float_atomics),
-        cmocka_unit_test(undefined_lds_is_reported_where_it_is_stored),
-        cmocka_unit_test(undefined_addresses_are_found),
-        cmocka_unit_test(reads_of_undefined_bytes_are_undefined),
-        cmocka_unit_test(reads_must_be_waited_for),
-        cmocka_unit_test(a_full_counter_stalls_the_wave),
-        cmocka_unit_test(a_read_may_overwrite_what_an_earlier_one_will_write),
-        cmocka_unit_test(atomics_must_be_aligned),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -6,22 +6,17 @@
 #endif
 #include <hip/hip_runtime_api.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit_test.h"
 #include "tools/hipsim/hip/hipsim.h"
 
 #define SUCCEEDS(call) assert_int_equal(call, hipSuccess)
 
-static void the_nth_call_fails_and_no_other(void **state)
+TEST(the_nth_call_fails_and_no_other)
 {
-    (void)state;
     int count = 0;
 
     hipsim_fail_call(3, hipErrorInvalidDevice);
@@ -33,9 +28,8 @@ static void the_nth_call_fails_and_no_other(void **state)
     SUCCEEDS(hipGetDeviceCount(&count));
 }
 
-static void a_failed_call_does_nothing(void **state)
+TEST(a_failed_call_does_nothing)
 {
-    (void)state;
     uint64_t before = hipsim_live_bytes(0);
     char text[4] = "abc", *untouched = text;
     void *device = untouched;
@@ -60,9 +54,8 @@ static void a_failed_call_does_nothing(void **state)
     (void)hipGetLastError();
 }
 
-static void zero_disarms(void **state)
+TEST(zero_disarms)
 {
-    (void)state;
     int count;
 
     hipsim_fail_call(1, hipErrorUnknown);
@@ -70,9 +63,8 @@ static void zero_disarms(void **state)
     SUCCEEDS(hipGetDeviceCount(&count));
 }
 
-static void options_arm_it_as_well(void **state)
+TEST(options_arm_it_as_well)
 {
-    (void)state;
     int count;
 
     assert_true(hipsim_configure("fail=2,error=719", NULL, 0));
@@ -82,9 +74,8 @@ static void options_arm_it_as_well(void **state)
     (void)hipGetLastError();
 }
 
-static void naming_the_same_call_again_arms_it_again(void **state)
+TEST(naming_the_same_call_again_arms_it_again)
 {
-    (void)state;
     int count;
 
     for (unsigned i = 0; i < 2; i++) {
@@ -97,9 +88,8 @@ static void naming_the_same_call_again_arms_it_again(void **state)
     (void)hipGetLastError();
 }
 
-static void a_bad_text_arms_nothing(void **state)
+TEST(a_bad_text_arms_nothing)
 {
-    (void)state;
     int count;
     char why[200];
 
@@ -121,9 +111,8 @@ static long size_of(const char *path)
 }
 
 /* After a text whose last option fails, reports still go to the file of the text before it. */
-static void a_bad_option_leaves_the_files(void **state)
+TEST(a_bad_option_leaves_the_files)
 {
-    (void)state;
     static const char *const bad[] = {"patch=nonsense", "counters=/nowhere/table", "break=k:x:y",
                                       "gdb=/nowhere/socket"};
     char first[60], other[60], text[200], why[400] = "";
@@ -147,9 +136,8 @@ static void a_bad_option_leaves_the_files(void **state)
     unlink(other);
 }
 
-static void every_call_is_counted(void **state)
+TEST(every_call_is_counted)
 {
-    (void)state;
     uint64_t before = hipsim_call_count();
     int count;
 
@@ -160,18 +148,4 @@ static void every_call_is_counted(void **state)
     (void)hipGetLastError();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_nth_call_fails_and_no_other),
-        cmocka_unit_test(a_failed_call_does_nothing),
-        cmocka_unit_test(zero_disarms),
-        cmocka_unit_test(options_arm_it_as_well),
-        cmocka_unit_test(naming_the_same_call_again_arms_it_again),
-        cmocka_unit_test(a_bad_text_arms_nothing),
-        cmocka_unit_test(a_bad_option_leaves_the_files),
-        cmocka_unit_test(every_call_is_counted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

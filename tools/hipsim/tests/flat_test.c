@@ -14,9 +14,8 @@ static uint32_t *numbers(unsigned count)
     return device_alloc(count * 4, init);
 }
 
-static void loads_extend_and_address(void **state)
+TEST(loads_extend_and_address)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(1024);
     program_addresses(&p, 0, data + 64, 4);
@@ -47,9 +46,8 @@ static void loads_extend_and_address(void **state)
     }
 }
 
-static void stores_obey_exec_and_width(void **state)
+TEST(stores_obey_exec_and_width)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *out = device_alloc(64 * 16, NULL);
     memset(out, 0x55, 64 * 16);
@@ -69,9 +67,8 @@ static void stores_obey_exec_and_width(void **state)
 }
 
 /* Data from LDS arrive with lgkmcnt, data from memory with vmcnt. */
-static void flat_data_come_with_their_counter(void **state)
+TEST(flat_data_come_with_their_counter)
 {
-    (void)state;
     static const struct {
         bool lds;
         const char *wait;
@@ -108,9 +105,8 @@ static void flat_data_come_with_their_counter(void **state)
     }
 }
 
-static void flat_finds_its_aperture(void **state)
+TEST(flat_finds_its_aperture)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(64);
     p.lds_bytes = 256;
@@ -133,9 +129,8 @@ static void flat_finds_its_aperture(void **state)
     assert_int_equal(p.v[4][5], 5000);
 }
 
-static void scratch_is_private_to_the_lane(void **state)
+TEST(scratch_is_private_to_the_lane)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.private_bytes = 64;
     p.s[3] = 16;
@@ -153,9 +148,8 @@ static void scratch_is_private_to_the_lane(void **state)
     assert_int_equal(p.fault.kind, FAULT_MEMORY);
 }
 
-static void atomics_collide_and_return(void **state)
+TEST(atomics_collide_and_return)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t init[8] = {0, 0, 5, 0, 0x3f800000};
     uint32_t *word = device_alloc(sizeof(init), init);
@@ -189,9 +183,8 @@ static void atomics_collide_and_return(void **state)
 }
 
 /* Atomics in L2 ignore MODE. Only ADD_F32 flushes its inputs: CDNA4 ISA, table 53. */
-static void atomics_in_l2_ignore_mode(void **state)
+TEST(atomics_in_l2_ignore_mode)
 {
-    (void)state;
     for (unsigned k = 0; k < 2; k++) {
         struct program p = program_new(GFX942);
         uint32_t init[6] = {1, 0x00800001, 0x00010002, 0, 3};
@@ -215,9 +208,8 @@ static void atomics_in_l2_ignore_mode(void **state)
 }
 
 /* Clang implements an f16 atomic as a compare-and-swap of the dword that contains the f16. */
-static void last_dword_of_an_odd_allocation(void **state)
+TEST(last_dword_of_an_odd_allocation)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint16_t init[7] = {0};
     uint16_t *data = device_alloc(sizeof(init), init);
@@ -236,9 +228,8 @@ static void last_dword_of_an_odd_allocation(void **state)
     assert_int_equal(p.fault.kind, FAULT_MEMORY);
 }
 
-static void errors_are_found(void **state)
+TEST(errors_are_found)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(60);
     program_addresses(&p, 0, data, 4);
@@ -268,9 +259,8 @@ static void errors_are_found(void **state)
 
 /* Atomics read memory, so it must have been written. A swap need not, since it only returns the old
  * value. */
-static void atomics_need_defined_memory_and_operands(void **state)
+TEST(atomics_need_defined_memory_and_operands)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *const memory = device_alloc(256, NULL);
     program_addresses(&p, 0, memory, 4);
@@ -306,9 +296,8 @@ static void atomics_need_defined_memory_and_operands(void **state)
     assert_int_equal(p.fault.lanes, 4);
 }
 
-static void undefined_memory_stays_undefined(void **state)
+TEST(undefined_memory_stays_undefined)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *from = device_alloc(256, NULL), *to = device_alloc(256, NULL);
     program_addresses(&p, 0, from, 4);
@@ -324,7 +313,7 @@ static void undefined_memory_stays_undefined(void **state)
     assert_int_equal(p.fault.lanes, 0xffffffffffff0000);
 }
 
-static void loads_to_lds_take_their_place_from_m0(void **state)
+TEST(loads_to_lds_take_their_place_from_m0)
 {
     static const struct {
         enum gfx_target t;
@@ -368,7 +357,7 @@ static void loads_to_lds_take_their_place_from_m0(void **state)
 }
 
 /* A byte or half is sign- or zero-extended to a dword of LDS. */
-static void narrow_loads_to_lds_extend(void **state)
+TEST(narrow_loads_to_lds_extend)
 {
     static const char *const forms[] = {"ubyte", "sbyte", "ushort", "sshort"};
 
@@ -401,23 +390,4 @@ static void narrow_loads_to_lds_extend(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loads_extend_and_address),
-        cmocka_unit_test(stores_obey_exec_and_width),
-        cmocka_unit_test(flat_data_come_with_their_counter),
-        cmocka_unit_test(flat_finds_its_aperture),
-        cmocka_unit_test(scratch_is_private_to_the_lane),
-        cmocka_unit_test(atomics_collide_and_return),
-        cmocka_unit_test(atomics_in_l2_ignore_mode),
-        cmocka_unit_test(last_dword_of_an_odd_allocation),
-        cmocka_unit_test(errors_are_found),
-        cmocka_unit_test(undefined_memory_stays_undefined),
-        cmocka_unit_test(atomics_need_defined_memory_and_operands),
-        cmocka_unit_test(loads_to_lds_take_their_place_from_m0),
-        cmocka_unit_test(narrow_loads_to_lds_extend),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

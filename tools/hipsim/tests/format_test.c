@@ -230,9 +230,8 @@ static void check_format(const uint8_t *elements, unsigned data, unsigned number
     check_store(copy[1], elements, data, number, true);
 }
 
-static void every_format_converts_both_ways(void **state)
+TEST(every_format_converts_both_ways)
 {
-    (void)state;
     const uint8_t *elements = random_elements();
     for (unsigned data = 0; data < 16; data++)
         for (unsigned number = 0; number < 8; number++)
@@ -240,9 +239,8 @@ static void every_format_converts_both_ways(void **state)
                 check_format(elements, data, number);
 }
 
-static void formats_that_do_not_exist_are_refused(void **state)
+TEST(formats_that_do_not_exist_are_refused)
 {
-    (void)state;
     uint8_t *elements = random_elements();
     struct program p = program_new(GFX950);
     for (unsigned data = 0; data < 16; data += 5) {
@@ -257,9 +255,8 @@ static void formats_that_do_not_exist_are_refused(void **state)
 }
 
 /* Select i of the resource gives register i of MUBUF forms: 0, 1, or a component. */
-static void resources_select_components(void **state)
+TEST(resources_select_components)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint8_t *elements = random_elements();
     program_resource(&p, 4, elements, 4, 64);
@@ -283,9 +280,8 @@ static void resources_select_components(void **state)
     }
 }
 
-static void stores_write_the_components_they_have(void **state)
+TEST(stores_write_the_components_they_have)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     static const uint8_t init[16] = {1, 2, 3, 4, 5, 6, 7, 8};
     uint8_t *e = device_alloc(sizeof(init), init);
@@ -313,14 +309,4 @@ static void stores_write_the_components_they_have(void **state)
     assert_int_equal(packed >> 22, 30 << 5 | 31);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_format_converts_both_ways),
-        cmocka_unit_test(formats_that_do_not_exist_are_refused),
-        cmocka_unit_test(resources_select_components),
-        cmocka_unit_test(stores_write_the_components_they_have),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

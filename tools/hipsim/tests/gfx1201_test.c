@@ -146,9 +146,8 @@ static void check_product(const struct product *t)
     }
 }
 
-static void products_follow_the_layouts(void **state)
+TEST(products_follow_the_layouts)
 {
-    (void)state;
     static const struct product products[] = {
         {"f32_16x16x16_bf16", 16, 16, 4, false, bf16_of, -8, 8},
         {"f32_16x16x16_f16", 16, 16, 4, false, f16_of, -8, 8},
@@ -164,9 +163,8 @@ static void products_follow_the_layouts(void **state)
 
 /* Tests NEG, which negates the elements in low halves, and NEG_HI, which negates the others (RDNA4
  * ISA, 7.12). */
-static void products_negate_halves(void **state)
+TEST(products_negate_halves)
 {
-    (void)state;
     struct program p = wave32();
     for (unsigned r = 8; r < 12; r++)
         program_fill(&p, r, bf16_of(3) << 16 | bf16_of(5));
@@ -181,9 +179,8 @@ static void products_negate_halves(void **state)
 }
 
 /* Register v of a 16-bit result has rows 2 v and 2 v + 1 (RDNA4 ISA, 7.12.2). */
-static void results_of_16_bits_are_packed(void **state)
+TEST(results_of_16_bits_are_packed)
 {
-    (void)state;
     struct program p = wave32();
     const struct product t = {"", 16, 16, 4, false, f16_of, 0, 0};
     for (unsigned n = 0; n < 16; n++) {
@@ -199,9 +196,8 @@ static void results_of_16_bits_are_packed(void **state)
 
 /* If the A or B of a product is the previous product's result, a vector instruction has to be in
  * between. The hardware waits for all other dependences (RDNA4 ISA, 7.12.1). */
-static void factors_need_distance(void **state)
+TEST(factors_need_distance)
 {
-    (void)state;
 #define PRODUCT "v_wmma_f32_16x16x16_bf16 v[0:7], v[8:11], v[16:19], v[0:7]\n"
 #define MULTIPLIES "v_wmma_f32_16x16x16_bf16 v[24:31], v[4:7], v[16:19], 0\n"
     static const char *const good[] = {PRODUCT "v_nop\n" MULTIPLIES, PRODUCT PRODUCT,
@@ -219,9 +215,8 @@ static void factors_need_distance(void **state)
 
 /* A store of one half of a register does not wait for a load of the other half (RDNA4 ISA,
  * 11.4). */
-static void halves_are_loaded_apart(void **state)
+TEST(halves_are_loaded_apart)
 {
-    (void)state;
     static const char *const good[] = {
         "global_load_d16_hi_b16 v2, v0, s[2:3] offset:2\nds_store_b16 v0, v2\n",
         "global_load_d16_hi_b16 v2, v0, s[2:3] offset:2\nds_store_b8 v0, v2\n",
@@ -256,9 +251,8 @@ static void halves_are_loaded_apart(void **state)
 
 /* Loads of a half keep the other one on gfx1201. On gfx1250, which has ECC, they write zeros to it
  * (CDNA5 ISA, 13.1.2 and 13.1.3). */
-static void loads_of_a_half_keep_or_clear_the_other(void **state)
+TEST(loads_of_a_half_keep_or_clear_the_other)
 {
-    (void)state;
     static const struct {
         enum gfx_target target;
         uint32_t low, high; /* bits that v4 to v8 keep when the other half is loaded */
@@ -292,9 +286,8 @@ static void loads_of_a_half_keep_or_clear_the_other(void **state)
 /* The functions from here on test pairs of instructions in one. */
 
 /* V_DUAL_AND_B32 has the opcode that V_DUAL_BITOP2_B32 has on gfx1250 (RDNA4 ISA, 7.8). */
-static void pairs_have_and(void **state)
+TEST(pairs_have_and)
 {
-    (void)state;
     struct program p = wave32();
     program_fill(&p, 2, 0xff00ff00);
     program_fill(&p, 3, 0x12345678);
@@ -314,9 +307,8 @@ static void set_resource(struct program *p, const void *base, uint32_t stride, u
     p->s[7] = select << 28 | 4 << 12;
 }
 
-static void buffers_end_as_the_select_says(void **state)
+TEST(buffers_end_as_the_select_says)
 {
-    (void)state;
     uint32_t *data = numbers(64);
     struct program p = wave32();
     program_lanes(&p, 1, 4);
@@ -345,7 +337,7 @@ static void buffers_end_as_the_select_says(void **state)
 
 /* A workgroup of one wave has no barrier. S_BARRIER_SIGNAL_ISFIRST then clears SCC (RDNA4 ISA), and
  * changes nothing on gfx1250 (CDNA5 ISA). */
-static void no_wave_is_first_without_a_barrier(void **state)
+TEST(no_wave_is_first_without_a_barrier)
 {
     static const enum gfx_target targets[] = {GFX1201, GFX1250};
     (void)state;
@@ -360,9 +352,8 @@ static void no_wave_is_first_without_a_barrier(void **state)
 
 /* gfx1201 does not decode these instructions of gfx1250: asynchronous loads, tensor data mover,
  * upper VGPRs, packed f32, longer products. */
-static void other_encodings_are_refused(void **state)
+TEST(other_encodings_are_refused)
 {
-    (void)state;
     static const char *const texts[] = {
         ".long 0xee180002, 0x00000001, 0x00000001\n", /* global_load_async_to_lds_b32 */
         ".long 0xd0710001, 0x7c000000, 0x7c7c0400\n", /* tensor_load_to_lds */
@@ -391,9 +382,8 @@ static void other_encodings_are_refused(void **state)
 
 /* MODE has no upper bits of register numbers (RDNA4 ISA, table 7). On gfx1250 they are in bits
  * 19:12. */
-static void mode_moves_no_registers(void **state)
+TEST(mode_moves_no_registers)
 {
-    (void)state;
     struct program p = wave32();
     program_fill(&p, 2, 7);
     program_run(&p, "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 12, 8), 0xff\nv_mov_b32 v3, v2\n");
@@ -402,9 +392,8 @@ static void mode_moves_no_registers(void **state)
 
 /* Tests hardware registers of gfx1250 whose numbers RDNA4 uses for other registers, or not at all
  * (RDNA4 ISA, 3.4). */
-static void hardware_registers_of_gfx1250_are_refused(void **state)
+TEST(hardware_registers_of_gfx1250_are_refused)
 {
-    (void)state;
     static const unsigned numbers_of[] = {20, 26, 28};
     for (size_t i = 0; i < sizeof(numbers_of) / sizeof(numbers_of[0]); i++) {
         struct program p = wave32();
@@ -418,9 +407,8 @@ static void hardware_registers_of_gfx1250_are_refused(void **state)
 
 /* A flat address of private memory does not include the lane, unlike on gfx1250 (CDNA5 ISA,
  * 10.2). */
-static void flat_addresses_name_no_lane(void **state)
+TEST(flat_addresses_name_no_lane)
 {
-    (void)state;
     struct program p = wave32();
     p.private_bytes = 16;
     program_fill(&p, 0, (uint32_t)PRIVATE_APERTURE + 8);
@@ -433,9 +421,8 @@ static void flat_addresses_name_no_lane(void **state)
 }
 
 /* VGPRs are allocated in blocks of 24. A work-group processor has the LDS of two workgroups. */
-static void the_machine_is_as_the_manual_says(void **state)
+TEST(the_machine_is_as_the_manual_says)
 {
-    (void)state;
     const struct isa *isa = isa_of(GFX1201);
     assert_int_equal(isa->lanes, 32);
     assert_int_equal(isa->vgprs / (isa->vgpr_granule * 11), 5); /* 256 registers take 264 */
@@ -443,23 +430,4 @@ static void the_machine_is_as_the_manual_says(void **state)
     assert_int_equal(isa->lds_group, 64 * 1024);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_follow_the_layouts),
-        cmocka_unit_test(products_negate_halves),
-        cmocka_unit_test(results_of_16_bits_are_packed),
-        cmocka_unit_test(factors_need_distance),
-        cmocka_unit_test(halves_are_loaded_apart),
-        cmocka_unit_test(loads_of_a_half_keep_or_clear_the_other),
-        cmocka_unit_test(pairs_have_and),
-        cmocka_unit_test(buffers_end_as_the_select_says),
-        cmocka_unit_test(no_wave_is_first_without_a_barrier),
-        cmocka_unit_test(other_encodings_are_refused),
-        cmocka_unit_test(mode_moves_no_registers),
-        cmocka_unit_test(hardware_registers_of_gfx1250_are_refused),
-        cmocka_unit_test(flat_addresses_name_no_lane),
-        cmocka_unit_test(the_machine_is_as_the_manual_says),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -160,9 +160,8 @@ static size_t run_in_child(enum host_isa isa, uint64_t *hashes)
     return got / sizeof(hashes[0]);
 }
 
-static void all_kernels_agree(void **state)
+TEST(all_kernels_agree)
 {
-    (void)state;
     static uint64_t plain[MAX_ROWS], avx2[MAX_ROWS], best[MAX_ROWS];
     const bool has_avx2 = host_isa_supported(HOST_AVX2);
     const size_t with_plain = run_in_child(HOST_PLAIN, plain);
@@ -181,10 +180,4 @@ static void all_kernels_agree(void **state)
     assert_int_equal(wrong, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_kernels_agree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

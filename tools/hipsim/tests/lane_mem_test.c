@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares the loops over all lanes with a loop over single lanes, for each instruction set of the
  * host. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <setjmp.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit_test.h"
 #include "tools/hipsim/exec/lane_mem.h"
 #include "tools/hipsim/exec/tables.h"
 
@@ -39,9 +34,8 @@ static void make_access(struct lane_mem *m, uint8_t *base)
     }
 }
 
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
-    (void)state;
     for (unsigned k = 0; k < sizeof(isas) / sizeof(*isas); k++) {
         if (!host_isa_supported(isas[k]))
             continue;
@@ -127,9 +121,8 @@ static void compare_states(unsigned bytes)
     assert_memory_equal(states, expected, sizeof(states));
 }
 
-static void test_moves_and_states(void **state)
+TEST(test_moves_and_states)
 {
-    (void)state;
     for (unsigned k = 0; k < sizeof(isas) / sizeof(*isas); k++) {
         if (!host_isa_supported(isas[k]))
             continue;
@@ -143,11 +136,4 @@ static void test_moves_and_states(void **state)
     host_isa_force(HOST_BEST);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_moves_and_states),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -141,9 +141,8 @@ static uint32_t loaded(const struct form *f, uint32_t memory)
     return f->part == ALL ? v : f->part == LOW ? v & 0xffff : v << 16;
 }
 
-static void every_load(void **state)
+TEST(every_load)
 {
-    (void)state;
     for (const struct memory *m = memories; m < memories + COUNT(memories); m++) {
         char text[COUNT(loads) * 400], *at = text, body[100], reg[16];
         void *machine;
@@ -173,9 +172,8 @@ static void every_load(void **state)
     }
 }
 
-static void every_store(void **state)
+TEST(every_store)
 {
-    (void)state;
     for (const struct memory *m = memories; m < memories + COUNT(memories); m++) {
         char text[COUNT(stores) * 400], *at = text, body[100], reg[16];
         void *machine;
@@ -353,9 +351,8 @@ static void check_atomic(struct code *code, unsigned slot, unsigned memory, enum
     }
 }
 
-static void every_atomic(void **state)
+TEST(every_atomic)
 {
-    (void)state;
     for (unsigned memory = GLOBAL; memory <= LDS; memory++) {
         const struct memory *m = &memories[memory == LDS ? COUNT(memories) - 1 : memory];
         static char text[COUNT(ops) * 4 * 500];
@@ -374,7 +371,7 @@ static void every_atomic(void **state)
 }
 
 /* Tests exact sums and comparisons of floats, in each memory that has them. */
-static void every_atomic_of_floats(void **state)
+TEST(every_atomic_of_floats)
 {
     static const struct {
         const char *name, *lds;
@@ -425,13 +422,4 @@ static void every_atomic_of_floats(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_load),
-        cmocka_unit_test(every_store),
-        cmocka_unit_test(every_atomic),
-        cmocka_unit_test(every_atomic_of_floats),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

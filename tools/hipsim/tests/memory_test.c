@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests the simulated device memory: slots, quarantine, checks, the shadow. */
+#include "tests/unit_test.h"
 #include "tools/hipsim/core/memory.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static uint64_t allocate(uint64_t size, enum hipsim_mem_kind kind)
 {
@@ -28,9 +25,8 @@ static enum hipsim_mem_verdict check(uint64_t address, uint64_t size, bool is_st
 
 static void release(uint64_t address) { assert_true(hipsim_mem_free((void *)(uintptr_t)address)); }
 
-static void bounds_are_exact(void **state)
+TEST(bounds_are_exact)
 {
-    (void)state;
     uint64_t p = allocate(1000, HIPSIM_MEM_DEVICE);
 
     assert_int_equal(p & 255, 0);
@@ -49,9 +45,8 @@ static void bounds_are_exact(void **state)
     assert_false(hipsim_mem_free((void *)(uintptr_t)p));
 }
 
-static void huge_allocations_cost_nothing(void **state)
+TEST(huge_allocations_cost_nothing)
 {
-    (void)state;
     const uint64_t size = UINT64_C(12) << 30;
     uint64_t before = hipsim_mem_in_use(0);
     uint64_t p = allocate(size, HIPSIM_MEM_DEVICE);
@@ -67,9 +62,8 @@ static void huge_allocations_cost_nothing(void **state)
     assert_int_equal(hipsim_mem_in_use(0), before);
 }
 
-static void freed_slots_are_quarantined(void **state)
+TEST(freed_slots_are_quarantined)
 {
-    (void)state;
     uint64_t first = allocate(8192, HIPSIM_MEM_DEVICE);
     int reused_after = 0;
 
@@ -97,9 +91,8 @@ static uint64_t resident_bytes(void)
 }
 
 /* Allocates sizes of many classes: 3 GiB in total, with a shadow of 400 MiB. */
-static void quarantined_slots_keep_no_pages(void **state)
+TEST(quarantined_slots_keep_no_pages)
 {
-    (void)state;
     const uint64_t before = resident_bytes();
     for (uint64_t i = 0; i < 100; i++) {
         const uint64_t size = (UINT64_C(65536) << i % 12) + 4096 * i;
@@ -111,9 +104,8 @@ static void quarantined_slots_keep_no_pages(void **state)
     assert_true(resident_bytes() < before + (UINT64_C(8) << 20));
 }
 
-static void shadow_follows_bytes(void **state)
+TEST(shadow_follows_bytes)
 {
-    (void)state;
     struct hipsim_mem_cursor cursor = {0};
     uint64_t a = allocate(4096, HIPSIM_MEM_DEVICE);
     uint64_t b = allocate(4096, HIPSIM_MEM_DEVICE);
@@ -142,9 +134,8 @@ static void shadow_follows_bytes(void **state)
     release(a);
 }
 
-static void registrations_come_and_go(void **state)
+TEST(registrations_come_and_go)
 {
-    (void)state;
     struct hipsim_mem_cursor cursor = {0};
     char *host = malloc(4096);
     uint64_t address = (uintptr_t)host;
@@ -163,9 +154,8 @@ static void registrations_come_and_go(void **state)
     free(host);
 }
 
-static void arguments_and_text_are_read_only(void **state)
+TEST(arguments_and_text_are_read_only)
 {
-    (void)state;
     uint64_t args = allocate(256, HIPSIM_MEM_KERNARG);
     uint64_t code = allocate(8192, HIPSIM_MEM_CODE);
 
@@ -178,9 +168,8 @@ static void arguments_and_text_are_read_only(void **state)
     release(code);
 }
 
-static void descriptions_name_the_neighbour(void **state)
+TEST(descriptions_name_the_neighbour)
 {
-    (void)state;
     char text[256];
     uint64_t p = allocate(4096, HIPSIM_MEM_DEVICE);
 
@@ -198,9 +187,8 @@ static void descriptions_name_the_neighbour(void **state)
     assert_non_null(strstr(text, "not device memory"));
 }
 
-static void nonsense_is_refused(void **state)
+TEST(nonsense_is_refused)
 {
-    (void)state;
     struct hipsim_mem_request absurd = {.size = UINT64_MAX - 7};
 
     assert_null(hipsim_mem_alloc(&absurd));
@@ -211,19 +199,4 @@ static void nonsense_is_refused(void **state)
     assert_false(hipsim_mem_free(NULL));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bounds_are_exact),
-        cmocka_unit_test(huge_allocations_cost_nothing),
-        cmocka_unit_test(freed_slots_are_quarantined),
-        cmocka_unit_test(quarantined_slots_keep_no_pages),
-        cmocka_unit_test(shadow_follows_bytes),
-        cmocka_unit_test(registrations_come_and_go),
-        cmocka_unit_test(arguments_and_text_are_read_only),
-        cmocka_unit_test(descriptions_name_the_neighbour),
-        cmocka_unit_test(nonsense_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

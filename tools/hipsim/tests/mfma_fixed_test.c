@@ -3,13 +3,9 @@
  * computed in fixed point, or are just beyond its limits. tools/hipsim/docs/hipsim-matrix.md
  * describes the steps. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit_test.h"
 #include "tools/hipsim/exec/mfma.h"
 #include "tools/hipsim/exec/smallfloat.h"
 #include "tools/hipsim/exec/tables.h"
@@ -237,7 +233,7 @@ static void one_product(const struct mfma_shape *shape, enum mfma_format a_forma
 
 /* Formats of the two operands may differ, with FNUZ only among each other. FORMAT_FP6 and later
  * ones have instructions of 64 and 128 k only. */
-static void products_agree_with_exact_steps(void **state)
+TEST(products_agree_with_exact_steps)
 {
     static const struct mfma_shape shapes[] = {{32, 32, 16, 1, false},
                                                {16, 16, 32, 1, false},
@@ -258,10 +254,4 @@ static void products_agree_with_exact_steps(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_agree_with_exact_steps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

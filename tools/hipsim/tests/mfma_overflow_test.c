@@ -84,9 +84,8 @@ static const struct overflow_case cases[] = {
      0x7ff00000, 0x7ff00fe0, 0x7ff00fe0}, /* near the end of the range, but inside */
 };
 
-static void overflows_are_clamped(void **state)
+TEST(overflows_are_clamped)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         run_case(&cases[i], true);
         run_case(&cases[i], false);
@@ -95,9 +94,8 @@ static void overflows_are_clamped(void **state)
 
 /* There are two steps of eight. The sum is clamped to the largest number below 2^128 before the
  * second step subtracts 2^127. */
-static void every_step_is_clamped(void **state)
+TEST(every_step_is_clamped)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.mode = OVFL;
     for (unsigned l = 0; l < 64; l++) {
@@ -111,9 +109,8 @@ static void every_step_is_clamped(void **state)
 }
 
 /* Elements are clamped separately. D may overlap A. f64 overflows to infinity. */
-static void other_elements_stay(void **state)
+TEST(other_elements_stay)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.mode = OVFL;
     for (unsigned l = 0; l < 64; l++) {
@@ -132,12 +129,4 @@ static void other_elements_stay(void **state)
     assert_int_equal(program_v64(&p, 20, 0), bits_of64(INFINITY));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(overflows_are_clamped),
-        cmocka_unit_test(every_step_is_clamped),
-        cmocka_unit_test(other_elements_stay),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

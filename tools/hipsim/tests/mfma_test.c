@@ -319,7 +319,7 @@ static void check(const struct spec *s, enum gfx_target target, const char *modi
     free(p);
 }
 
-static void every_shape_is_a_matrix_product(void **state)
+TEST(every_shape_is_a_matrix_product)
 {
     static const char *const formats[] = {"fp8", "bf8", "fp6", "bf6", "fp4"};
     unsigned checked = 0;
@@ -512,7 +512,7 @@ static void compare_with_exact(struct rows *r, const struct mfma_job *job, unsig
     }
 }
 
-static void vectors_and_exact_steps_agree(void **state)
+TEST(vectors_and_exact_steps_agree)
 {
     static const enum mfma_format formats[] = {
         FORMAT_BF16, FORMAT_F16,      FORMAT_XF32,     FORMAT_FP8,
@@ -541,7 +541,7 @@ static bool same_bits(enum mfma_format format, uint32_t a, uint32_t b)
            (format == FORMAT_F32 && isnan(float_from_bits(a)) && isnan(float_from_bits(b)));
 }
 
-static void all_instruction_sets_give_the_same_bits(void **state)
+TEST(all_instruction_sets_give_the_same_bits)
 {
     static const enum host_isa isas[] = {HOST_PLAIN, HOST_AVX2};
     static struct rows r;
@@ -575,7 +575,7 @@ static void all_instruction_sets_give_the_same_bits(void **state)
 }
 
 /* Tests single steps against the published model of CDNA3 (tools/hipsim/docs/hipsim-matrix.md). */
-static void a_step_truncates_products_and_floors_c(void **state)
+TEST(a_step_truncates_products_and_floors_c)
 {
     int e[8] = {0, -25, -25, -25, -25, -25, -25, -25};
     double p[8] = {1, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25};
@@ -620,9 +620,8 @@ static void a_step_truncates_products_and_floors_c(void **state)
     assert_int_equal(bits_from_float(mfma_fused_step(p, e, 2, 0, 1, false)), 0x7fc00000);
 }
 
-static void undefined_operands_affect_their_row_and_column(void **state)
+TEST(undefined_operands_affect_their_row_and_column)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.v_valid[A] &= ~(UINT64_C(1) << 37); /* row 5 of A */
     p.v_valid[B + 1] &= ~UINT64_C(2);     /* column 1 of B */
@@ -633,9 +632,8 @@ static void undefined_operands_affect_their_row_and_column(void **state)
     assert_int_equal(p.v_valid[15], 0xfffffffdfffffffd);
 }
 
-static void broadcast_controls_move_blocks_and_lanes(void **state)
+TEST(broadcast_controls_move_blocks_and_lanes)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     for (unsigned l = 0; l < 64; l++) {
         p.v[A][l] = bits_from_float((float)(l + 1)); /* A[l % 16], block l / 16 */
@@ -660,9 +658,8 @@ static void broadcast_controls_move_blocks_and_lanes(void **state)
 }
 
 /* MODE's input denormals apply to A and B of F32 matrices: CDNA4 ISA, 7.4. */
-static void f32_inputs_follow_mode(void **state)
+TEST(f32_inputs_follow_mode)
 {
-    (void)state;
     for (unsigned keep = 0; keep < 2; keep++) {
         struct program p = program_new(GFX942);
         p.mode = keep ? MODE_DEFAULT : MODE_DEFAULT & ~0x10u;
@@ -677,9 +674,8 @@ static void f32_inputs_follow_mode(void **state)
 
 /* A scale of 255 is NaN (OCP Microscaling Formats 1.0, 5.4.1), here for one block of a row of A.
  * The scale exponents are added before an overflow is possible: 240 and 5 give 2^-9. */
-static void scales_have_a_nan_and_the_whole_range(void **state)
+TEST(scales_have_a_nan_and_the_whole_range)
 {
-    (void)state;
     struct program p = program_new(GFX950);
     for (unsigned r = 0; r < 8; r++) {
         program_fill(&p, A + r, 0x38383838); /* 1 in e4m3 */
@@ -715,7 +711,7 @@ static void run_to(struct program *p, const char *text, unsigned d, unsigned dwo
 /* D = A * B + C (CDNA4 ISA, 7.1) uses the original operands even if D overlaps them. LLVM keeps D
  * separate from A and B only if D has more than four registers (VOP3PInstructions.td,
  * NoDstOverlap), and never from the scales. */
-static void results_may_replace_operands(void **state)
+TEST(results_may_replace_operands)
 {
     static const struct {
         const char *text; /* "@" is D */
@@ -743,9 +739,8 @@ static void results_may_replace_operands(void **state)
     }
 }
 
-static void f64_negates_and_agprs_accumulate(void **state)
+TEST(f64_negates_and_agprs_accumulate)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     for (unsigned l = 0; l < 64; l++) {
         p.v[A][l] = p.v[B][l] = 0;
@@ -759,20 +754,4 @@ static void f64_negates_and_agprs_accumulate(void **state)
     assert_int_equal(p.v[4][9], bits_of64(20.0) >> 32);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_shape_is_a_matrix_product),
-        cmocka_unit_test(vectors_and_exact_steps_agree),
-        cmocka_unit_test(all_instruction_sets_give_the_same_bits),
-        cmocka_unit_test(a_step_truncates_products_and_floors_c),
-        cmocka_unit_test(undefined_operands_affect_their_row_and_column),
-        cmocka_unit_test(broadcast_controls_move_blocks_and_lanes),
-        cmocka_unit_test(f32_inputs_follow_mode),
-        cmocka_unit_test(scales_have_a_nan_and_the_whole_range),
-        cmocka_unit_test(results_may_replace_operands),
-        cmocka_unit_test(f64_negates_and_agprs_accumulate),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

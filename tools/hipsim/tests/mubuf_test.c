@@ -14,9 +14,8 @@ static uint32_t *numbers(unsigned count)
     return device_alloc(count * 4, init);
 }
 
-static void addresses_add_up(void **state)
+TEST(addresses_add_up)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(1024);
     program_resource(&p, 4, data, 0, 4096);
@@ -39,9 +38,8 @@ static void addresses_add_up(void **state)
     }
 }
 
-static void out_of_range_reads_zero_dword_by_dword(void **state)
+TEST(out_of_range_reads_zero_dword_by_dword)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(64);
     program_resource(&p, 4, data, 0, 64 * 4 - 6); /* ends inside of the last but one dword */
@@ -67,9 +65,8 @@ static void out_of_range_reads_zero_dword_by_dword(void **state)
     assert_int_equal(p.v[14][0], 0);
 }
 
-static void out_of_range_writes_are_dropped(void **state)
+TEST(out_of_range_writes_are_dropped)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(64);
     program_resource(&p, 4, data, 0, 132);
@@ -94,9 +91,8 @@ static void out_of_range_writes_are_dropped(void **state)
     assert_int_equal(p.v[12][4], 0);
 }
 
-static void range_of_the_resource_is_not_range_of_memory(void **state)
+TEST(range_of_the_resource_is_not_range_of_memory)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(32);
     program_resource(&p, 4, data, 0, 0xffffffff);
@@ -108,9 +104,8 @@ static void range_of_the_resource_is_not_range_of_memory(void **state)
 
 /* CDNA3 ISA, 9.1.8: "A resource set to all zeros acts as an unbound texture or buffer". The
  * hardware then ignores the other fields and the address. */
-static void unbound_resources_load_zero_and_drop_stores(void **state)
+TEST(unbound_resources_load_zero_and_drop_stores)
 {
-    (void)state;
     for (unsigned bound = 0; bound < 2; bound++) {
         struct program p = program_new(GFX942);
         uint32_t *data = numbers(64);
@@ -132,9 +127,8 @@ static void unbound_resources_load_zero_and_drop_stores(void **state)
 
 /* CDNA3 ISA, 9.1.5: buffer_offset = (index / n * stride + offset / 4 * 4) * n + index % n * 4 +
  * offset % 4, with n = 8 << index_stride. It requires add_tid, see the next test. */
-static void swizzled_buffers_interleave_records(void **state)
+TEST(swizzled_buffers_interleave_records)
 {
-    (void)state;
     for (unsigned field = 0; field < 4; field++) {
         struct program p = program_new(GFX942);
         uint32_t *data = numbers(1024);
@@ -171,9 +165,8 @@ static void swizzled_buffers_interleave_records(void **state)
 
 /* rocjitsu, addr_calc_buffer.h: the swizzle bit "selects the swizzled scratch layout only together
  * with ADD_TID_ENABLE". HipKittens' make_srsrc() sets the bit for rows in linear order. */
-static void swizzling_needs_add_tid(void **state)
+TEST(swizzling_needs_add_tid)
 {
-    (void)state;
     for (enum gfx_target target = GFX942; target <= GFX950; target++) {
         struct program p = program_new(target);
         uint32_t *data = numbers(256);
@@ -196,9 +189,8 @@ static void swizzling_needs_add_tid(void **state)
 
 /* A private segment buffer has no stride. Its index is the lane, and a row of dwords has 64 lanes.
  * The range is not checked: CDNA4 ISA, 9.1.5.1. */
-static void private_buffers_are_not_checked(void **state)
+TEST(private_buffers_are_not_checked)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(256);
     program_resource(&p, 4, data, 0, 4);
@@ -212,9 +204,8 @@ static void private_buffers_are_not_checked(void **state)
     }
 }
 
-static void add_tid_indexes_by_lane(void **state)
+TEST(add_tid_indexes_by_lane)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(256);
     program_resource(&p, 4, data, 8, 64);
@@ -229,9 +220,8 @@ static void add_tid_indexes_by_lane(void **state)
 }
 
 /* A buffer without a stride is raw: its range is in bytes, and the index is not used. */
-static void an_index_without_a_stride_adds_nothing(void **state)
+TEST(an_index_without_a_stride_adds_nothing)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(64);
     program_resource(&p, 4, data, 0, 8);
@@ -245,9 +235,8 @@ static void an_index_without_a_stride_adds_nothing(void **state)
 }
 
 /* With add_tid, the data format field holds bits 17:14 of the stride. */
-static void strides_have_all_their_bits(void **state)
+TEST(strides_have_all_their_bits)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     enum { STRIDE = 0x5004 };
     uint8_t *data = device_alloc(64 * STRIDE, NULL);
@@ -269,9 +258,8 @@ static void strides_have_all_their_bits(void **state)
         assert_int_equal(p.v[11][l], l);
 }
 
-static void undefined_operands_are_found(void **state)
+TEST(undefined_operands_are_found)
 {
-    (void)state;
     uint32_t *data = numbers(64);
     for (unsigned reg = 3; reg < 8; reg++) {
         struct program p = program_new(GFX942);
@@ -291,9 +279,8 @@ static void undefined_operands_are_found(void **state)
 }
 
 /* BUFFER_WBL2 counts in vmcnt, BUFFER_INV does not (LLVM, SIMemoryLegalizer). */
-static void a_write_back_is_waited_for(void **state)
+TEST(a_write_back_is_waited_for)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_run(&p, "buffer_wbl2 sc1\ns_getreg_b32 s0, hwreg(HW_REG_IB_STS, 0, 4)\n"
                     "s_waitcnt vmcnt(0)\nbuffer_inv sc1\n"
@@ -304,9 +291,8 @@ static void a_write_back_is_waited_for(void **state)
 
 /* Measured by rocjitsu: the sum of VGPR offset and instruction offset wraps at 32 bits. The sum
  * with the SGPR offset does not. */
-static void offsets_wrap(void **state)
+TEST(offsets_wrap)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(64);
     program_resource(&p, 4, data, 0, 256);
@@ -319,9 +305,8 @@ static void offsets_wrap(void **state)
 }
 
 /* The check `strict` reports a register offset that the instruction's offset wraps into range. */
-static void offsets_that_wrap_into_range_are_found(void **state)
+TEST(offsets_that_wrap_into_range_are_found)
 {
-    (void)state;
     static const struct {
         uint32_t offset;
         const char *text;
@@ -353,9 +338,8 @@ static void offsets_that_wrap_into_range_are_found(void **state)
     }
 }
 
-static void loads_to_lds(void **state)
+TEST(loads_to_lds)
 {
-    (void)state;
     struct program p = program_new(GFX950);
     uint32_t *data = numbers(256);
     p.lds_bytes = 4096;
@@ -374,9 +358,8 @@ static void loads_to_lds(void **state)
 }
 
 /* M0 has an LDS address of 16 bits, 18 bits on CDNA4. The two lowest bits are ignored. */
-static void m0_has_as_many_bits_as_lds_needs(void **state)
+TEST(m0_has_as_many_bits_as_lds_needs)
 {
-    (void)state;
     for (enum gfx_target t = GFX942; t <= GFX950; t++) {
         struct program p = program_new(t);
         uint32_t *data = numbers(64);
@@ -395,9 +378,8 @@ static void m0_has_as_many_bits_as_lds_needs(void **state)
 }
 
 /* M0 = 0x7fffffff disables a wave's loads to LDS, from any address. Data of other waves stay. */
-static void m0_disables_loads_to_lds(void **state)
+TEST(m0_disables_loads_to_lds)
 {
-    (void)state;
     struct program p = program_new(GFX950);
     uint32_t *data = numbers(64);
     p.lds_bytes = 4096;
@@ -425,28 +407,4 @@ static void m0_disables_loads_to_lds(void **state)
     assert_int_equal(p.fault.kind, FAULT_MEMORY);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_add_up),
-        cmocka_unit_test(out_of_range_reads_zero_dword_by_dword),
-        cmocka_unit_test(out_of_range_writes_are_dropped),
-        cmocka_unit_test(range_of_the_resource_is_not_range_of_memory),
-        cmocka_unit_test(unbound_resources_load_zero_and_drop_stores),
-        cmocka_unit_test(swizzled_buffers_interleave_records),
-        cmocka_unit_test(swizzling_needs_add_tid),
-        cmocka_unit_test(private_buffers_are_not_checked),
-        cmocka_unit_test(offsets_wrap),
-        cmocka_unit_test(offsets_that_wrap_into_range_are_found),
-        cmocka_unit_test(an_index_without_a_stride_adds_nothing),
-        cmocka_unit_test(strides_have_all_their_bits),
-        cmocka_unit_test(undefined_operands_are_found),
-        cmocka_unit_test(a_write_back_is_waited_for),
-        cmocka_unit_test(add_tid_indexes_by_lane),
-        cmocka_unit_test(loads_to_lds),
-        cmocka_unit_test(m0_has_as_many_bits_as_lds_needs),
-        cmocka_unit_test(m0_disables_loads_to_lds),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests the options of HIPSIM and hipsim_configure(). An invalid text changes no option. */
+#include "tests/unit_test.h"
 #include "tools/hipsim/core/options.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static char why[400];
 
@@ -19,9 +15,8 @@ static struct options parsed(const char *text)
     return options;
 }
 
-static void every_key_sets_its_field(void **state)
+TEST(every_key_sets_its_field)
 {
-    (void)state;
     const struct options o = parsed("target=gfx950,devices=8,memory=4,checks=off,seed=0x10,"
                                     "threads=3,budget=0,fail=7,error=719,stats=on,"
                                     "time=on,suppress=a/b,json=c d,write_suppress=e,summary=off,"
@@ -53,9 +48,8 @@ static void every_key_sets_its_field(void **state)
     assert_int_equal(o.exitcode, 3);
 }
 
-static void targets_are_listed_gpu_by_gpu(void **state)
+TEST(targets_are_listed_gpu_by_gpu)
 {
-    (void)state;
     const struct options o = parsed("target=gfx950+gfx942+gfx950,devices=64");
 
     assert_int_equal(options_part(&o, 0)->target, GFX950);
@@ -64,9 +58,8 @@ static void targets_are_listed_gpu_by_gpu(void **state)
     assert_int_equal(options_part(&o, 63)->target, GFX950);
 }
 
-static void parts_are_named_too(void **state)
+TEST(parts_are_named_too)
 {
-    (void)state;
     const struct options o = parsed("target=mi300a+gfx950+mi308x+mi350x+mi325x,devices=5");
     static const char *const names[] = {"mi300a", "mi355x", "mi308x", "mi350x", "mi325x"};
 
@@ -77,9 +70,8 @@ static void parts_are_named_too(void **state)
     assert_int_equal(options_part(&o, 3)->target, GFX950);
 }
 
-static void unnamed_options_keep_their_defaults(void **state)
+TEST(unnamed_options_keep_their_defaults)
 {
-    (void)state;
     struct options expected = options_default();
 
     assert_int_equal(expected.checks, CHECK_DEFAULT);
@@ -91,9 +83,8 @@ static void unnamed_options_keep_their_defaults(void **state)
     assert_memory_equal(&o, &expected, sizeof(o));
 }
 
-static void checks_are_named_one_by_one(void **state)
+TEST(checks_are_named_one_by_one)
 {
-    (void)state;
     assert_int_equal(parsed("checks=race").checks, CHECK_RACE);
     assert_int_equal(parsed("checks=memory+wait+memory").checks, CHECK_MEMORY | CHECK_WAIT);
     assert_int_equal(
@@ -105,9 +96,8 @@ static void checks_are_named_one_by_one(void **state)
 }
 
 /* Each text is refused because of the part that `says` quotes, even after valid options. */
-static void invalid_texts_change_nothing(void **state)
+TEST(invalid_texts_change_nothing)
 {
-    (void)state;
     static const struct {
         const char *text, *says;
     } cases[] = {
@@ -143,9 +133,8 @@ static void invalid_texts_change_nothing(void **state)
     }
 }
 
-static void options_of_a_device_are_fixed(void **state)
+TEST(options_of_a_device_are_fixed)
 {
-    (void)state;
     static const char *const fixed[] = {"target=gfx942", "devices=1", "memory=1"};
     struct options o = options_default();
 
@@ -158,9 +147,8 @@ static void options_of_a_device_are_fixed(void **state)
 }
 
 /* The key is longer than the buffer for the reason. Sanitizers would report an overflow. */
-static void the_reason_is_truncated_to_its_buffer(void **state)
+TEST(the_reason_is_truncated_to_its_buffer)
 {
-    (void)state;
     char key[2000], small[8];
     struct options o = options_default();
 
@@ -172,18 +160,4 @@ static void the_reason_is_truncated_to_its_buffer(void **state)
     assert_int_equal(small[4], 'x');
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_key_sets_its_field),
-        cmocka_unit_test(targets_are_listed_gpu_by_gpu),
-        cmocka_unit_test(parts_are_named_too),
-        cmocka_unit_test(unnamed_options_keep_their_defaults),
-        cmocka_unit_test(checks_are_named_one_by_one),
-        cmocka_unit_test(invalid_texts_change_nothing),
-        cmocka_unit_test(options_of_a_device_are_fixed),
-        cmocka_unit_test(the_reason_is_truncated_to_its_buffer),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

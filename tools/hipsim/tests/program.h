@@ -11,13 +11,7 @@
 #ifndef TESTS_HIPSIM_PROGRAM_H
 #define TESTS_HIPSIM_PROGRAM_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/unit_test.h"
 #include "tools/hipsim/core/decode.h"
 #include "tools/hipsim/core/engine.h"
 

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests which workgroups are in a sample. */
+#include "tests/unit_test.h"
 #include "tools/hipsim/core/sample.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 /* Columns: grid in workgroups, size of the sample, indices of the chosen workgroups in order. */
 static const struct {
@@ -27,9 +22,8 @@ static const struct {
     {{2, 1, 1}, 4, 2, {0, 1}},
 };
 
-static void a_sample_has_the_corners_and_is_spread(void **state)
+TEST(a_sample_has_the_corners_and_is_spread)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         uint64_t chosen;
         uint64_t *index = sample_choose(cases[i].groups, cases[i].n, &chosen);
@@ -41,10 +35,4 @@ static void a_sample_has_the_corners_and_is_spread(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sample_has_the_corners_and_is_spread),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -13,9 +13,8 @@ static uint32_t *numbers(unsigned count)
     return device_alloc(count * 4, init);
 }
 
-static void loads_of_every_width_and_offset(void **state)
+TEST(loads_of_every_width_and_offset)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(64);
     program_s64_set(&p, 2, (uint64_t)(uintptr_t)(data + 16));
@@ -31,9 +30,8 @@ static void loads_of_every_width_and_offset(void **state)
     assert_int_equal(p.s[47], 1031);
 }
 
-static void buffer_loads_are_clamped_to_their_range(void **state)
+TEST(buffer_loads_are_clamped_to_their_range)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(64);
     program_resource(&p, 4, data, 0, 44);
@@ -43,9 +41,8 @@ static void buffer_loads_are_clamped_to_their_range(void **state)
     assert_int_equal(p.s[11], 0);
 }
 
-static void errors_are_found(void **state)
+TEST(errors_are_found)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(16);
     program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
@@ -67,9 +64,8 @@ static void errors_are_found(void **state)
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
 }
 
-static void stores_and_atomics(void **state)
+TEST(stores_and_atomics)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(16);
     program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
@@ -89,9 +85,8 @@ static void stores_and_atomics(void **state)
 
 /* A buffer's range is num_records, times the stride unless it is 0. Dwords out of range give zero
  * and are not stored (CDNA3 ISA, 8.2.1.1). The base has 48 bits. */
-static void buffers_of_every_width(void **state)
+TEST(buffers_of_every_width)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(64);
     program_resource(&p, 4, data, 0x2004, 3); /* 24588 bytes, larger than the allocation */
@@ -118,9 +113,8 @@ static void buffers_of_every_width(void **state)
     assert_int_equal(p.s[45], 0);
 }
 
-static void stores_of_every_width(void **state)
+TEST(stores_of_every_width)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(64);
     program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
@@ -155,7 +149,7 @@ static void stores_of_every_width(void **state)
 
 /* Tests all operations. tmp is the memory, src the operand (CDNA3 ISA, S_ATOMIC_* and
  * S_BUFFER_ATOMIC_*). */
-static void atomics_of_every_operation(void **state)
+TEST(atomics_of_every_operation)
 {
     static const struct {
         const char *name;
@@ -218,9 +212,8 @@ static void atomics_of_every_operation(void **state)
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
 }
 
-static void undefined_scalars_are_followed(void **state)
+TEST(undefined_scalars_are_followed)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = device_alloc(64, NULL);
     program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
@@ -238,9 +231,8 @@ static void undefined_scalars_are_followed(void **state)
 
 /* LDS operations return in order (CDNA3 ISA, "Manually Inserted Wait States"). When one operation
  * is outstanding, two of three reads have returned, even with scalar loads in the counter. */
-static void lds_is_in_order_beside_scalar_loads(void **state)
+TEST(lds_is_in_order_beside_scalar_loads)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_s64_set(&p, 2, (uint64_t)(uintptr_t)numbers(16));
     p.lds_bytes = 256;
@@ -258,9 +250,8 @@ static void lds_is_in_order_beside_scalar_loads(void **state)
     assert_int_equal(p.fault.kind, FAULT_WAIT);
 }
 
-static void many_loads_may_be_outstanding(void **state)
+TEST(many_loads_may_be_outstanding)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     char text[4096] = "";
     size_t used = 0;
@@ -275,9 +266,8 @@ static void many_loads_may_be_outstanding(void **state)
 }
 
 /* S_MEMTIME has no address operand, so it does not wait for a load to s0. */
-static void clocks_advance(void **state)
+TEST(clocks_advance)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_run(&p, "s_memtime s[0:1]\ns_memtime s[2:3]\ns_memrealtime s[4:5]\n"
                     "s_waitcnt lgkmcnt(0)\ns_sub_u32 s6, s2, s0\ns_subb_u32 s7, s3, s1");
@@ -293,21 +283,4 @@ static void clocks_advance(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loads_of_every_width_and_offset),
-        cmocka_unit_test(buffer_loads_are_clamped_to_their_range),
-        cmocka_unit_test(errors_are_found),
-        cmocka_unit_test(stores_and_atomics),
-        cmocka_unit_test(buffers_of_every_width),
-        cmocka_unit_test(stores_of_every_width),
-        cmocka_unit_test(atomics_of_every_operation),
-        cmocka_unit_test(undefined_scalars_are_followed),
-        cmocka_unit_test(lds_is_in_order_beside_scalar_loads),
-        cmocka_unit_test(many_loads_may_be_outstanding),
-        cmocka_unit_test(clocks_advance),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -153,9 +153,8 @@ static const char *reg(uint16_t type, unsigned at, char *text)
     return text;
 }
 
-static void defined_bits_of_every_result_are_right(void **state)
+TEST(defined_bits_of_every_result_are_right)
 {
-    (void)state;
     unsigned wrong = 0, tried = 0;
     struct launch launch = {.checks = CHECK_ALL};
     struct wave *w = calloc(1, sizeof(*w));
@@ -188,10 +187,4 @@ static void defined_bits_of_every_result_are_right(void **state)
     assert_true(tried > 90 * TRIALS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defined_bits_of_every_result_are_right),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -246,23 +246,11 @@ static const struct scalar_case sums[] = {
     {"s_mulk_i32 s0, 0xfffe", 0, 0, 1, (uint32_t)(0xdeadbeef * 0xfffffffeu), 1},
 };
 
-static void logic_of_scalars(void **state)
-{
-    (void)state;
-    check_scalars(logic, N(logic));
-}
+TEST(logic_of_scalars) { check_scalars(logic, N(logic)); }
 
-static void bits_of_scalars(void **state)
-{
-    (void)state;
-    check_scalars(bits, N(bits));
-}
+TEST(bits_of_scalars) { check_scalars(bits, N(bits)); }
 
-static void sums_and_shifts_of_scalars(void **state)
-{
-    (void)state;
-    check_scalars(sums, N(sums));
-}
+TEST(sums_and_shifts_of_scalars) { check_scalars(sums, N(sums)); }
 
 /* Names of the relations, in the order of the results in `holds`. */
 static const char *const relations[] = {"eq", "lg", "gt", "ge", "lt", "le"};
@@ -283,9 +271,8 @@ static bool holds(unsigned relation, int64_t a, int64_t b)
 #define PAIRS 4
 
 /* Tests S_CMP and S_CMPK. The constant of S_CMPK is sign-extended, in _u32 forms zero-extended. */
-static void compares_of_scalars(void **state)
+TEST(compares_of_scalars)
 {
-    (void)state;
     static const uint32_t a[PAIRS] = {5, 0xffff8000, 0x8000, 0x7fffffff};
     static const uint32_t b[PAIRS] = {5, 0x8000, 0x8000, 0xfffe};
     static struct scalar_case cases[RELATIONS * PAIRS * 4];
@@ -317,9 +304,8 @@ static void compares_of_scalars(void **state)
 }
 
 /* Tests D = EXEC, EXEC = S0 op EXEC, SCC = EXEC != 0. The _wrexec forms write the new EXEC to D. */
-static void exec_is_combined(void **state)
+TEST(exec_is_combined)
 {
-    (void)state;
     const uint64_t s = UINT64_C(0xff0000ff00ff00ff), exec = UINT64_C(0xf0f0f0f0f0f0f0f0);
     const struct {
         const char *name;
@@ -367,21 +353,12 @@ static bool is_tried(const struct scalar_case *cases, size_t n, const char *name
     return false;
 }
 
-static void every_row_has_a_case(void **state)
+TEST(every_row_has_a_case)
 {
-    (void)state;
     for (const struct op_row *row = exec_sop_rows; row->name; row++)
         if (strncmp(row->name, "s_cmp_", 6) != 0 && !is_tried(logic, N(logic), row->name) &&
             !is_tried(bits, N(bits), row->name) && !is_tried(sums, N(sums), row->name))
             fail_msg("%s", row->name);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logic_of_scalars),           cmocka_unit_test(bits_of_scalars),
-        cmocka_unit_test(sums_and_shifts_of_scalars), cmocka_unit_test(compares_of_scalars),
-        cmocka_unit_test(exec_is_combined),           cmocka_unit_test(every_row_has_a_case),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

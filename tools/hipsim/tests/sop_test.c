@@ -3,9 +3,8 @@
  * SOP sections. */
 #include "tools/hipsim/tests/program.h"
 
-static void add_u32_carries_out_in_scc(void **state)
+TEST(add_u32_carries_out_in_scc)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[1] = 0xffffffff;
     p.s[2] = 2;
@@ -16,9 +15,8 @@ static void add_u32_carries_out_in_scc(void **state)
     assert_int_equal(p.scc, 0);
 }
 
-static void add_i32_sets_scc_on_signed_overflow(void **state)
+TEST(add_i32_sets_scc_on_signed_overflow)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[1] = 0x7fffffff;
     program_run(&p, "s_add_i32 s0, s1, 1\ns_cselect_b32 s2, 7, 9\ns_sub_i32 s3, 3, 5\n"
@@ -29,9 +27,8 @@ static void add_i32_sets_scc_on_signed_overflow(void **state)
     assert_int_equal(p.s[4], 9);
 }
 
-static void subb_borrows(void **state)
+TEST(subb_borrows)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[1] = 1;
     program_run(&p, "s_sub_u32 s0, s1, 2\ns_subb_u32 s3, 0, 0\ns_cselect_b32 s4, 1, 0");
@@ -40,9 +37,8 @@ static void subb_borrows(void **state)
     assert_int_equal(p.s[4], 1);
 }
 
-static void bit_fields_extend_and_clamp_their_width(void **state)
+TEST(bit_fields_extend_and_clamp_their_width)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[1] = 0x12345f80;
     p.s[2] = 4 | 12 << 16; /* offset 4, width 12 */
@@ -62,9 +58,8 @@ static void bit_fields_extend_and_clamp_their_width(void **state)
     assert_int_equal(program_s64(&p, 16), 8);
 }
 
-static void signed_bit_field_takes_its_sign_from_the_top(void **state)
+TEST(signed_bit_field_takes_its_sign_from_the_top)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[1] = 0x0000ff00;
     p.s[2] = 8 | 8 << 16;
@@ -72,9 +67,8 @@ static void signed_bit_field_takes_its_sign_from_the_top(void **state)
     assert_int_equal(p.s[0], 0xffffffff);
 }
 
-static void find_and_count_bits(void **state)
+TEST(find_and_count_bits)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[2] = 0x00f00010;
     p.s[4] = 0;
@@ -95,9 +89,8 @@ static void find_and_count_bits(void **state)
     assert_int_equal(p.s[19], 23);
 }
 
-static void quads(void **state)
+TEST(quads)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[2] = 0x10020400;
     program_run(&p, "s_wqm_b32 s10, s2\ns_quadmask_b32 s11, s2\n"
@@ -107,9 +100,8 @@ static void quads(void **state)
     assert_int_equal(program_s64(&p, 12), 0x33);
 }
 
-static void shifts_use_the_low_bits_of_their_amount(void **state)
+TEST(shifts_use_the_low_bits_of_their_amount)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[2] = 0x80000001;
     p.s[3] = 36;
@@ -127,9 +119,8 @@ static void shifts_use_the_low_bits_of_their_amount(void **state)
     assert_int_equal(program_s64(&p, 20), UINT64_C(0xff) << 40);
 }
 
-static void saveexec_family(void **state)
+TEST(saveexec_family)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.exec = 0xff00;
     p.s[2] = 0x0ff0;
@@ -146,9 +137,8 @@ static void saveexec_family(void **state)
     assert_int_equal(p.scc, 1);
 }
 
-static void sopk_immediates_are_signed_except_in_unsigned_compares(void **state)
+TEST(sopk_immediates_are_signed_except_in_unsigned_compares)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[1] = 0xffff8000;
     p.s[2] = 0x8000;
@@ -164,9 +154,8 @@ static void sopk_immediates_are_signed_except_in_unsigned_compares(void **state)
     assert_int_equal(p.s[6], (uint32_t)-6);
 }
 
-static void packs_multiplies_and_differences(void **state)
+TEST(packs_multiplies_and_differences)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[1] = 0x11112222;
     p.s[2] = 0x33334444;
@@ -186,9 +175,8 @@ static void packs_multiplies_and_differences(void **state)
     assert_int_equal(p.s[18], 5);
 }
 
-static void bit_compares_and_sets(void **state)
+TEST(bit_compares_and_sets)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[1] = 0x10;
     p.s[4] = 0;
@@ -201,9 +189,8 @@ static void bit_compares_and_sets(void **state)
     assert_int_equal(program_s64(&p, 4), UINT64_C(0x8000000100000000));
 }
 
-static void literals_and_inline_constants_of_64_bits(void **state)
+TEST(literals_and_inline_constants_of_64_bits)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_run(&p, "s_mov_b64 s[0:1], -16\ns_mov_b64 s[2:3], 1.0\ns_mov_b64 s[4:5], 0x12345678\n"
                     "s_mov_b32 s6, 0.15915494\ns_mov_b32 s7, 64");
@@ -214,9 +201,8 @@ static void literals_and_inline_constants_of_64_bits(void **state)
     assert_int_equal(p.s[7], 64);
 }
 
-static void relative_moves_add_m0(void **state)
+TEST(relative_moves_add_m0)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[12] = 77;
     p.s[SGPR_M0] = 2;
@@ -225,9 +211,8 @@ static void relative_moves_add_m0(void **state)
     assert_int_equal(p.s[22], 77);
 }
 
-static void lane_masks_are_defined_bit_by_bit(void **state)
+TEST(lane_masks_are_defined_bit_by_bit)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[0] = 0xffff0000;
     p.s_valid[2] = 0x0000ffff;
@@ -241,24 +226,4 @@ static void lane_masks_are_defined_bit_by_bit(void **state)
     assert_int_equal(p.s_valid[7], 0x000fffff);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(add_u32_carries_out_in_scc),
-        cmocka_unit_test(add_i32_sets_scc_on_signed_overflow),
-        cmocka_unit_test(subb_borrows),
-        cmocka_unit_test(bit_fields_extend_and_clamp_their_width),
-        cmocka_unit_test(signed_bit_field_takes_its_sign_from_the_top),
-        cmocka_unit_test(find_and_count_bits),
-        cmocka_unit_test(quads),
-        cmocka_unit_test(shifts_use_the_low_bits_of_their_amount),
-        cmocka_unit_test(saveexec_family),
-        cmocka_unit_test(sopk_immediates_are_signed_except_in_unsigned_compares),
-        cmocka_unit_test(packs_multiplies_and_differences),
-        cmocka_unit_test(bit_compares_and_sets),
-        cmocka_unit_test(literals_and_inline_constants_of_64_bits),
-        cmocka_unit_test(relative_moves_add_m0),
-        cmocka_unit_test(lane_masks_are_defined_bit_by_bit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -47,17 +47,15 @@ static void expect(enum fault_kind kind, const char *text, uint32_t waves, uint3
     "v_readfirstlane_b32 s6, v2\ns_cmp_eq_u32 s6, 0\ns_cbranch_scc1 p\n"
 #define SET(flag) "global_store_dword v0, v1, " flag " sc1\ns_waitcnt vmcnt(0)\n"
 
-static void a_flag_that_nobody_sets(void **state)
+TEST(a_flag_that_nobody_sets)
 {
-    (void)state;
     expect(FAULT_DEADLOCK, "forever: s_branch forever", 1, 1);
     expect(FAULT_DEADLOCK, ZERO POLL("s[2:3]"), 1, 1);
     expect(FAULT_DEADLOCK, ZERO POLL("s[2:3]"), 4, 3);
 }
 
-static void the_report_names_the_loop(void **state)
+TEST(the_report_names_the_loop)
 {
-    (void)state;
     static const uint32_t zeros[64];
     void *flags = device_alloc(sizeof(zeros), zeros);
     const struct program p = run(ZERO POLL("s[2:3]"), 1, 1, flags);
@@ -66,9 +64,8 @@ static void the_report_names_the_loop(void **state)
 }
 
 /* A loop that stores the same value is waiting, a loop that counts in memory is not. */
-static void polling_by_writes(void **state)
+TEST(polling_by_writes)
 {
-    (void)state;
     expect(FAULT_DEADLOCK,
            ZERO "p: global_atomic_or v2, v0, v0, s[2:3] sc0\ns_waitcnt vmcnt(0)\n"
                 "v_readfirstlane_b32 s6, v2\ns_cmp_eq_u32 s6, 0\ns_cbranch_scc1 p\n",
@@ -87,9 +84,8 @@ static void polling_by_writes(void **state)
 
 /* Four waves of the second workgroup work for longer than a time slice in total before the flag is
  * set. The first workgroup's wave waits without using up its budget. */
-static void a_flag_that_is_set_late(void **state)
+TEST(a_flag_that_is_set_late)
 {
-    (void)state;
     expect(FAULT_NONE,
            ZERO "s_cmp_eq_u32 s101, 1\ns_cbranch_scc0 other\n" WORK
                 "s_barrier\n" SET("s[2:3]") "s_endpgm\nother: s_cmp_eq_u32 s100, 0\ns_cbranch_scc0 "
@@ -97,9 +93,8 @@ static void a_flag_that_is_set_late(void **state)
            4, 2);
 }
 
-static void waves_that_wait_for_each_other(void **state)
+TEST(waves_that_wait_for_each_other)
 {
-    (void)state;
     expect(FAULT_DEADLOCK,
            ZERO "s_cmp_eq_u32 s101, 0\ns_cbranch_scc0 other\n" POLL("s[2:3]")
                SET("s[4:5]") "s_endpgm\nother: q: s_sleep 1\nglobal_load_dword v2, v0, s[4:5] sc1\n"
@@ -111,9 +106,8 @@ static void waves_that_wait_for_each_other(void **state)
 }
 
 /* A clock changes even if memory does not, so a loop on a clock is no endless wait. */
-static void waiting_for_a_time(void **state)
+TEST(waiting_for_a_time)
 {
-    (void)state;
     expect(FAULT_NONE,
            "s_memtime s[10:11]\ns_waitcnt lgkmcnt(0)\ns_add_u32 s12, s10, 0x4000000\n"
            "p: s_memtime s[10:11]\ns_waitcnt lgkmcnt(0)\ns_cmp_lt_u32 s10, s12\ns_cbranch_scc1 p\n",
@@ -128,9 +122,8 @@ static void *set_later(void *flag)
 }
 
 /* The simulator waits for stores of other threads of the process. */
-static void a_flag_that_the_host_sets(void **state)
+TEST(a_flag_that_the_host_sets)
 {
-    (void)state;
     static const uint32_t zeros[64];
     uint32_t *flags = device_alloc(sizeof(zeros), zeros);
     pthread_t thread;
@@ -141,16 +134,4 @@ static void a_flag_that_the_host_sets(void **state)
     assert_int_equal(p.fault.kind, FAULT_NONE);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_flag_that_nobody_sets),
-        cmocka_unit_test(the_report_names_the_loop),
-        cmocka_unit_test(polling_by_writes),
-        cmocka_unit_test(a_flag_that_is_set_late),
-        cmocka_unit_test(waves_that_wait_for_each_other),
-        cmocka_unit_test(waiting_for_a_time),
-        cmocka_unit_test(a_flag_that_the_host_sets),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

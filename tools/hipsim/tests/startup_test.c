@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests that an invalid HIPSIM fails every call and is reported once. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit_test.h"
 #include "tools/hipsim/hip/hip.h"
 #include "tools/hipsim/hip/hipsim.h"
 
@@ -22,9 +17,8 @@ static void keep(void *ctx, const struct hipsim_report *r)
     strncpy(report, r->text, sizeof(report) - 1);
 }
 
-static void an_invalid_text_is_reported_once(void **state)
+TEST(an_invalid_text_is_reported_once)
 {
-    (void)state;
     int count;
     assert_int_equal(setenv("HIPSIM", "nonsense=1", 1), 0);
     hipsim_set_report(keep, NULL);
@@ -34,8 +28,4 @@ static void an_invalid_text_is_reported_once(void **state)
     assert_non_null(strstr(report, "option \"nonsense\" is unknown; the keys are target"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(an_invalid_text_is_reported_once)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

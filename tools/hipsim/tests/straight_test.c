@@ -26,9 +26,8 @@ static unsigned length_of(const char *text)
     return n;
 }
 
-static void what_may_be_straight(void **state)
+TEST(what_may_be_straight)
 {
-    (void)state;
     static const struct {
         const char *text;
         unsigned n;
@@ -55,9 +54,8 @@ static void what_may_be_straight(void **state)
 }
 
 /* Waves of 32 lanes run no instructions as straight-line code, since EXEC never has 64 lanes. */
-static void waves_of_32_lanes_have_none(void **state)
+TEST(waves_of_32_lanes_have_none)
 {
-    (void)state;
     const char *const text = "v_mov_b32 v1, v2\nv_mov_b32 v3, v1\ns_endpgm\n";
     static const enum gfx_target targets[] = {GFX942, GFX1250, GFX1201};
     for (unsigned i = 0; i < 3; i++) {
@@ -214,9 +212,8 @@ static void run(struct program *p, void *machine, size_t bytes)
     code_destroy(code);
 }
 
-static void same_as_one_by_one(void **state)
+TEST(same_as_one_by_one)
 {
-    (void)state;
     static char text[LINES * 64 + 256];
     for (unsigned number = 0; number < PROGRAMS; number++) {
         write_program(text, number);
@@ -304,9 +301,8 @@ static bool compare_encoding(enum gfx_target target)
     return true;
 }
 
-static void same_for_random_encodings(void **state)
+TEST(same_for_random_encodings)
 {
-    (void)state;
     enum { ENCODINGS = 1000 };
     for (unsigned n = 0; n < ENCODINGS;)
         n += compare_encoding(n % 2 ? GFX950 : GFX942);
@@ -315,12 +311,6 @@ static void same_for_random_encodings(void **state)
 /* Runs the tests with each instruction set of the host, each in its own process. */
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_may_be_straight),
-        cmocka_unit_test(waves_of_32_lanes_have_none),
-        cmocka_unit_test(same_as_one_by_one),
-        cmocka_unit_test(same_for_random_encodings),
-    };
     bool failed = false;
     for (enum host_isa isa = HOST_PLAIN; isa <= HOST_AVX512; isa++) {
         if (!host_isa_supported(isa))
@@ -328,7 +318,7 @@ int main(void)
         const pid_t pid = fork();
         if (pid == 0) {
             host_isa_force(isa);
-            return cmocka_run_group_tests(tests, NULL, NULL);
+            return run_unit_tests();
         }
         int status = 1;
         failed |= pid < 0 || waitpid(pid, &status, 0) != pid || status != 0;

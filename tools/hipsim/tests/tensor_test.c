@@ -15,9 +15,8 @@ enum { ROWS = 6, COLUMNS = 24, TILE_ROWS = 5, TILE_COLUMNS = 16, PADDED = 20 };
 
 /* Copies a tile of dwords. Two of its rows are outside of the tensor, and LDS has 4 dwords of
  * padding after each row. */
-static void the_tensor_mover_copies_a_tile(void **state)
+TEST(the_tensor_mover_copies_a_tile)
 {
-    (void)state;
     uint32_t data[ROWS][COLUMNS], out[TILE_ROWS * PADDED];
     for (unsigned i = 0; i < ROWS * COLUMNS; i++)
         data[i / COLUMNS][i % COLUMNS] = 1000 + i;
@@ -90,7 +89,7 @@ static void expect_refused_iterations(struct program p)
 }
 
 /* Copies every second row of a tensor, each as a tile of its own, 80 bytes apart in LDS. */
-static void the_tensor_mover_iterates(void **state)
+TEST(the_tensor_mover_iterates)
 {
     enum { TILES = 3, WIDTH = 8, APART = 20 };
     (void)state;
@@ -150,11 +149,4 @@ static void the_tensor_mover_iterates(void **state)
     hipsim_mem_free(copy);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_tensor_mover_copies_a_tile),
-        cmocka_unit_test(the_tensor_mover_iterates),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

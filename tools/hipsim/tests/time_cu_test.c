@@ -122,9 +122,8 @@ static double each(enum gfx_target target, const char *text, unsigned waves)
 #define ADD "v_add_f32 v100, v101, v102\n"
 #define ADDS(n) ".rept " #n "\n" ADD ".endr\n"
 
-static void vector_instructions_take_one_slot(void **state)
+TEST(vector_instructions_take_one_slot)
 {
-    (void)state;
     assert_true(each(GFX942, ADD, 1) == 4);
     assert_true(each(GFX942, ADD, 4) == 4); /* one wave per SIMD */
     assert_true(each(GFX942, ADD, 8) == 8); /* two waves per SIMD */
@@ -137,9 +136,8 @@ static void vector_instructions_take_one_slot(void **state)
 
 /* Data sheets: f64 has 81.7 and 78.6 TFLOP/s, 128 operations per clock of a compute unit. f32 has
  * 163.4 and 157.3 TFLOP/s, 256 operations. v_fma_f64 and v_pk_fma_f32 therefore take 4 clocks. */
-static void rates_are_those_of_the_data_sheet(void **state)
+TEST(rates_are_those_of_the_data_sheet)
 {
-    (void)state;
     for (unsigned t = 0; t < 2; t++) {
         const enum gfx_target g = t ? GFX950 : GFX942;
         assert_true(each(g, "v_fma_f64 v[100:101], v[100:101], v[102:103], v[104:105]", 4) == 4);
@@ -150,9 +148,8 @@ static void rates_are_those_of_the_data_sheet(void **state)
 
 /* A chain of matrix instructions on the same registers issues back to back, also of SMFMAC, whose
  * SrcC is the destination. A result may be overwritten at once, since the unit works in order. */
-static void chains_of_matrix_instructions_issue_back_to_back(void **state)
+TEST(chains_of_matrix_instructions_issue_back_to_back)
 {
-    (void)state;
     for (unsigned t = 0; t < 2; t++) {
         const enum gfx_target g = t ? GFX950 : GFX942;
         assert_true(each(g, "v_mfma_f32_16x16x16_f16 v[0:3], v[20:21], v[22:23], v[0:3]", 1) == 16);
@@ -166,9 +163,8 @@ static void chains_of_matrix_instructions_issue_back_to_back(void **state)
 
 /* The clocks of a matrix instruction in which the SIMD can issue others hold 7 vector instructions
  * on gfx942, 6 on gfx950. */
-static void vector_instructions_fit_into_the_shadow(void **state)
+TEST(vector_instructions_fit_into_the_shadow)
 {
-    (void)state;
     assert_true(each(GFX942, MFMA942, 1) == 32);
     assert_true(each(GFX942, MFMA942 ADDS(7), 1) == 32);
     assert_true(each(GFX942, MFMA942 ADDS(8), 1) == 36);
@@ -184,9 +180,8 @@ static void vector_instructions_fit_into_the_shadow(void **state)
     assert_true(two > 60 && two <= 64);
 }
 
-static void packed_f32_does_not_overlap(void **state)
+TEST(packed_f32_does_not_overlap)
 {
-    (void)state;
     const char *packed = MFMA950 "v_pk_mul_f32 v[100:101], v[102:103], v[104:105]\n"
                                  "v_pk_mul_f32 v[100:101], v[102:103], v[104:105]";
     assert_true(each(GFX950, packed, 1) == 32 + 12 + 2 * 4);
@@ -194,9 +189,8 @@ static void packed_f32_does_not_overlap(void **state)
 
 /* Clang 22 inserts 12 wait states between a matrix instruction of 8 passes and a reader on gfx950,
  * 11 on gfx942. After 2 passes it inserts 5. */
-static void readers_wait_for_matrix_results(void **state)
+TEST(readers_wait_for_matrix_results)
 {
-    (void)state;
     assert_true(clocks(GFX950, MFMA950 "v_add_f32 v100, v16, v16", 1) == (12 + 1) * 4 + 4);
     assert_true(clocks(GFX942, MFMA942 "v_add_f32 v100, v16, v16", 1) == (11 + 1) * 4 + 4);
     assert_true(clocks(GFX950, MFMA950 "v_add_f32 v100, v101, v102", 1) == 8 + 4);
@@ -217,9 +211,8 @@ static double lds_block(enum gfx_target target, const char *read, unsigned strid
 
 /* Tests row A8 of tools/hipsim/docs/timing.md: SHARK's 64 reads by 4 waves. The bound of each row
  * is the model's known error. */
-static void blocks_of_lds_reads(void **state)
+TEST(blocks_of_lds_reads)
 {
-    (void)state;
     static const struct {
         enum gfx_target target;
         const char *read;
@@ -246,9 +239,8 @@ static void blocks_of_lds_reads(void **state)
 
 /* In the steady state gfx950 reads b128 every 16 clocks per SIMD, or every 8 clocks if only one
  * SIMD reads. */
-static void lds_reads_in_steady_state(void **state)
+TEST(lds_reads_in_steady_state)
 {
-    (void)state;
     const char *read = ".rept 200\nds_read_b128 v[100:103], v0\n.endr";
     char text[128];
     snprintf(text, sizeof(text), "v_lshlrev_b32 v0, 4, v0\ns_nop 4\n%s", read);
@@ -259,9 +251,8 @@ static void lds_reads_in_steady_state(void **state)
 
 /* A pair of accesses moves twice the data: read2_b32 takes the time of read_b64, read2_b64 of
  * b128. */
-static void pairs_of_accesses_cost_both(void **state)
+TEST(pairs_of_accesses_cost_both)
 {
-    (void)state;
     static const char *const names[] = {
         "ds_read_b64 v[100:101], v0",
         "ds_read2_b32 v[100:101], v0 offset1:1",
@@ -285,9 +276,8 @@ static void pairs_of_accesses_cost_both(void **state)
 }
 
 /* Two addresses are two accesses, each with its phases. An atomic is a read and a write. */
-static void conflicts_are_clocks_beyond_the_phases(void **state)
+TEST(conflicts_are_clocks_beyond_the_phases)
 {
-    (void)state;
     static const char *const names[] = {"ds_read_b32 v100, v0", "ds_add_u32 v0, v4",
                                         "ds_read2_b32 v[100:101], v0 offset1:64"};
     for (unsigned i = 0; i < 6; i++) {
@@ -307,9 +297,8 @@ static void conflicts_are_clocks_beyond_the_phases(void **state)
 
 /* Sets one parameter of each rule of the model to `value`. A repetition of the instructions then
  * takes `later` more clocks, and would take none more without the rule. */
-static void every_rule_delays_its_instructions(void **state)
+TEST(every_rule_delays_its_instructions)
 {
-    (void)state;
     static const struct {
         enum gfx_target target;
         const char *parameter;
@@ -367,9 +356,8 @@ static void every_rule_delays_its_instructions(void **state)
 
 /* Exchanges of registers use the LDS crossbar but no bank, so indices cause no conflict. They take
  * 256 bytes on the bus of the SIMD pair. */
-static void exchanges_of_lanes_meet_no_bank(void **state)
+TEST(exchanges_of_lanes_meet_no_bank)
 {
-    (void)state;
     static const char *const texts[] = {"ds_bpermute_b32 v100, v0, v101",
                                         "ds_swizzle_b32 v100, v101 offset:0x1f"};
     for (unsigned i = 0; i < 2; i++) {
@@ -382,9 +370,8 @@ static void exchanges_of_lanes_meet_no_bank(void **state)
 
 /* A wave that stores 16 bytes per lane to LDS sends the data for 20 clocks and issues nothing
  * meanwhile. A store of 4 bytes takes one issue slot. */
-static void wide_stores_hold_their_wave(void **state)
+TEST(wide_stores_hold_their_wave)
 {
-    (void)state;
     const char *wide = "ds_write_b128 v0, v[4:7]\n" ADDS(20),
                *narrow = "ds_write_b32 v0, v4\n" ADDS(20);
     assert_true(each(GFX942, wide, 1) == 20 + 20 * 4);
@@ -392,9 +379,8 @@ static void wide_stores_hold_their_wave(void **state)
 }
 
 /* vmcnt counts down in order. A fast load after a slow load completes after it. */
-static void counters_go_down_in_order(void **state)
+TEST(counters_go_down_in_order)
 {
-    (void)state;
     const char *slow = "s_mov_b64 s[0:1], 0\ns_mov_b64 s[2:3], 0\nv_mov_b32 v2, 0\n"
                        "s_mov_b32 s4, 0x10000\nscratch_load_dword v1, off, off\n";
     const char *fast = "buffer_load_dword v3, off, s[0:3], 0\n"; /* out of range, since the buffer
@@ -411,9 +397,8 @@ static void counters_go_down_in_order(void **state)
 
 /* A release of device scope walks the tags of the L2. An acquire delays later loads, but no counter
  * counts it. */
-static void fences_wait_for_their_caches(void **state)
+TEST(fences_wait_for_their_caches)
 {
-    (void)state;
     const struct time_params p = time_params_default(GFX942);
     const double none = clocks(GFX942, "s_waitcnt vmcnt(0)", 1);
     const double release = clocks(GFX942, "buffer_wbl2 sc1\ns_waitcnt vmcnt(0)", 1) - none;
@@ -425,9 +410,8 @@ static void fences_wait_for_their_caches(void **state)
     assert_true(acquire == 4);
 }
 
-static void a_launch_counts_its_matrix_clocks(void **state)
+TEST(a_launch_counts_its_matrix_clocks)
 {
-    (void)state;
     struct marks m;
     const struct time_cu_result r = run(GFX942, ".rept 3\n" MFMA942 ".endr", 5, &m);
     assert_int_equal(r.waves, 5);
@@ -439,9 +423,8 @@ static void a_launch_counts_its_matrix_clocks(void **state)
     assert_int_equal(r.instructions, 5 * 4);
 }
 
-static void barriers_hold_the_workgroup(void **state)
+TEST(barriers_hold_the_workgroup)
 {
-    (void)state;
     /* Wave 0 takes 40 more issue slots than the others. All waves leave the barrier together. */
     const char *text = "v_readfirstlane_b32 s0, v0\ns_cmp_lg_u32 s0, 0\ns_cbranch_scc1 1f\n"
                        ".rept 40\nv_mov_b32 v1, v2\n.endr\n1:\ns_barrier\nv_mov_b32 v1, v2";
@@ -452,9 +435,8 @@ static void barriers_hold_the_workgroup(void **state)
     assert_true(m.last[1] >= 160);
 }
 
-static void priority_wins_a_tie(void **state)
+TEST(priority_wins_a_tie)
 {
-    (void)state;
     /* Waves 0 and 4 share SIMD 0; wave 4 raises its priority. */
     const char *text = "v_readfirstlane_b32 s0, v0\ns_cmp_lg_u32 s0, 0x100\ns_cbranch_scc1 1f\n"
                        "s_setprio 3\n1:\n.rept 100\nv_mov_b32 v1, v2\n.endr";
@@ -464,9 +446,8 @@ static void priority_wins_a_tie(void **state)
 }
 
 /* The cache holds executed code at any address, up to 64 KB. */
-static void code_of_earlier_launches_is_cached(void **state)
+TEST(code_of_earlier_launches_is_cached)
 {
-    (void)state;
     struct marks m;
     const char far[] = "s_branch far\n.fill 30000, 4, 0xbf800000\nfar:\n" ADDS(500);
     const struct time_cu_result jumped = run(GFX950, far, 1, &m);
@@ -502,18 +483,16 @@ static double tensor_clocks(unsigned rows)
 }
 
 /* A copy by the tensor data mover requests all its lines. The L1 takes one line per clock. */
-static void tensor_copies_take_the_time_of_their_lines(void **state)
+TEST(tensor_copies_take_the_time_of_their_lines)
 {
-    (void)state;
     const double few = tensor_clocks(8), many = tensor_clocks(256);
     assert_true(many - few >= 248 && many - few < 2 * 248);
 }
 
 /* Measured: a product takes 8.0 to 8.25 clocks. A product that adds to the previous one takes 16.0
  * with one wave on the SIMD. It takes 9.0 with two waves and 8.0 with four. */
-static void products_of_gfx1250_take_8_clocks(void **state)
+TEST(products_of_gfx1250_take_8_clocks)
 {
-    (void)state;
     assert_true(each(GFX1250, WMMAS, 1) == 4 * 8);
     assert_true(each(GFX1250, WMMA("16:23"), 1) == 16);
     assert_true(each(GFX1250, WMMA("16:23"), 8) == 2 * 8);
@@ -523,9 +502,8 @@ static void products_of_gfx1250_take_8_clocks(void **state)
 
 /* Measured: 4 vector instructions or 2 v_exp_f32 are free in a product's 8 clocks. Each further one
  * takes 0.8 to 1 clocks, or 1.6. Packed instructions take about twice as long there. */
-static void the_shadow_of_gfx1250_has_4_slots(void **state)
+TEST(the_shadow_of_gfx1250_has_4_slots)
 {
-    (void)state;
 #define NOTHING(n) ".rept " #n "\nv_add_f32 v100, v101, v102\n.endr\n"
 #define EXP "v_exp_f32 v100, v101\n"
 #define PACKED "v_pk_fma_f32 v[100:101], v[102:103], v[104:105], v[106:107]\n"
@@ -541,9 +519,8 @@ static void the_shadow_of_gfx1250_has_4_slots(void **state)
 
 /* Measured: n products and m LDS instructions of a wave take 8 n + 29 + m clocks, within 10 %. A
  * second wave hides the 29. */
-static void products_and_lds_of_gfx1250_keep_apart(void **state)
+TEST(products_and_lds_of_gfx1250_keep_apart)
 {
-    (void)state;
 #define READS(n) ".rept " #n "\nds_load_b32 v100, v99\n.endr\n"
     const char *begin = "v_lshlrev_b32 v99, 2, v0\n";
     char text[1024];
@@ -573,18 +550,16 @@ static double lds_rate(unsigned segments)
 
 /* Measured: 255.9 bytes per clock from one segment of 64 KB, 511 if two pairs of SIMDs read two
  * segments. */
-static void lds_of_gfx1250_has_segments(void **state)
+TEST(lds_of_gfx1250_has_segments)
 {
-    (void)state;
     assert_true(lds_rate(1) > 240 && lds_rate(1) < 256);
     assert_true(lds_rate(2) > 470 && lds_rate(2) < 512);
 }
 
 /* The result of a vector instruction is available after 5 clocks. The result of a scalar
  * instruction is available after 2 clocks, to a vector instruction after 10. */
-static void results_of_gfx1250_have_a_latency(void **state)
+TEST(results_of_gfx1250_have_a_latency)
 {
-    (void)state;
     assert_true(each(GFX1250, "v_add_f32 v100, v100, v101", 1) == 5);
     assert_true(each(GFX1250, "v_exp_f32 v100, v100", 1) == 8);
     assert_true(each(GFX1250, "s_add_co_u32 s0, s0, s1", 1) == 2);
@@ -595,9 +570,8 @@ static void results_of_gfx1250_have_a_latency(void **state)
 }
 
 /* Waves pass 11 clocks after the last signal, regardless of how long they have waited. */
-static void split_barriers_hold_the_workgroup(void **state)
+TEST(split_barriers_hold_the_workgroup)
 {
-    (void)state;
     static const char *const text =
         "v_readfirstlane_b32 s0, v0\ns_cmp_lg_u32 s0, 0\n"
         "s_cbranch_scc1 1f\n" NOTHING(200) "1:\n"
@@ -610,9 +584,8 @@ static void split_barriers_hold_the_workgroup(void **state)
 }
 
 /* Most stalled clocks of each program have one cause. */
-static void delays_have_their_cause(void **state)
+TEST(delays_have_their_cause)
 {
-    (void)state;
     static const struct {
         const char *text;
         unsigned waves;
@@ -646,9 +619,8 @@ static void delays_have_their_cause(void **state)
     }
 }
 
-static void runs_are_repeatable(void **state)
+TEST(runs_are_repeatable)
 {
-    (void)state;
     const char *text = "v_lshlrev_b32 v0, 4, v0\n.rept 20\n" MFMA942 ADDS(
         5) "ds_read_b128 v[100:103], v0\ns_waitcnt lgkmcnt(0)\ns_barrier\n.endr";
     struct marks a, b;
@@ -668,9 +640,8 @@ static void runs_are_repeatable(void **state)
 /* Instructions of 8 bytes are either inside one window, or start at 4 mod 8. In the second case
  * every fourth one crosses two windows and takes one more slot (llvm-project PR 203934). The target
  * of a branch takes more. */
-static void instructions_in_two_windows_come_later(void **state)
+TEST(instructions_in_two_windows_come_later)
 {
-    (void)state;
 #define EIGHTS ".rept 32\nv_add3_u32 v1, v2, v3, v4\n.endr"
     fetch_windows = true;
     for (unsigned t = 0; t < 2; t++) {
@@ -686,38 +657,4 @@ static void instructions_in_two_windows_come_later(void **state)
     fetch_windows = false;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vector_instructions_take_one_slot),
-        cmocka_unit_test(rates_are_those_of_the_data_sheet),
-        cmocka_unit_test(chains_of_matrix_instructions_issue_back_to_back),
-        cmocka_unit_test(vector_instructions_fit_into_the_shadow),
-        cmocka_unit_test(instructions_in_two_windows_come_later),
-        cmocka_unit_test(packed_f32_does_not_overlap),
-        cmocka_unit_test(readers_wait_for_matrix_results),
-        cmocka_unit_test(blocks_of_lds_reads),
-        cmocka_unit_test(lds_reads_in_steady_state),
-        cmocka_unit_test(pairs_of_accesses_cost_both),
-        cmocka_unit_test(conflicts_are_clocks_beyond_the_phases),
-        cmocka_unit_test(every_rule_delays_its_instructions),
-        cmocka_unit_test(exchanges_of_lanes_meet_no_bank),
-        cmocka_unit_test(wide_stores_hold_their_wave),
-        cmocka_unit_test(counters_go_down_in_order),
-        cmocka_unit_test(fences_wait_for_their_caches),
-        cmocka_unit_test(a_launch_counts_its_matrix_clocks),
-        cmocka_unit_test(barriers_hold_the_workgroup),
-        cmocka_unit_test(priority_wins_a_tie),
-        cmocka_unit_test(code_of_earlier_launches_is_cached),
-        cmocka_unit_test(tensor_copies_take_the_time_of_their_lines),
-        cmocka_unit_test(products_of_gfx1250_take_8_clocks),
-        cmocka_unit_test(the_shadow_of_gfx1250_has_4_slots),
-        cmocka_unit_test(products_and_lds_of_gfx1250_keep_apart),
-        cmocka_unit_test(lds_of_gfx1250_has_segments),
-        cmocka_unit_test(results_of_gfx1250_have_a_latency),
-        cmocka_unit_test(split_barriers_hold_the_workgroup),
-        cmocka_unit_test(delays_have_their_cause),
-        cmocka_unit_test(runs_are_repeatable),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

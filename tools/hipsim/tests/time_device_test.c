@@ -149,9 +149,8 @@ static const char *const flag = ZERO "s_cmp_eq_u32 s2, 29\n"
                                      "global_store_dword v1, v2, s[0:1] sc1\n"
                                      "s_endpgm\n";
 
-static void waiting_for_a_flag_takes_time(void **state)
+TEST(waiting_for_a_flag_takes_time)
 {
-    (void)state;
     struct run a = run(flag, 30, false, 0), b = run(flag, 30, false, 0);
     fine(&a);
     assert_true(a.communicates && a.report.together && a.report.complete);
@@ -167,9 +166,8 @@ static void waiting_for_a_flag_takes_time(void **state)
 }
 
 /* Tests the same flag with scalar loads that bypass the scalar cache, as in split-K products. */
-static void scalar_loads_may_wait_for_a_flag(void **state)
+TEST(scalar_loads_may_wait_for_a_flag)
 {
-    (void)state;
     static const char *const text = ZERO "s_cmp_eq_u32 s2, 29\n"
                                          "s_cbranch_scc1 2f\n"
                                          "1: s_sleep 1\n"
@@ -189,7 +187,7 @@ static void scalar_loads_may_wait_for_a_flag(void **state)
 }
 
 /* Only loops count as waits for other workgroups. A load before a loop is an ordinary load. */
-static void communication_is_in_loops(void **state)
+TEST(communication_is_in_loops)
 {
 #define BEGIN                                     \
     ZERO "global_load_dword v3, v1, s[0:1] sc1\n" \
@@ -215,7 +213,7 @@ static void communication_is_in_loops(void **state)
 }
 
 /* The write-back of stored data comes after the start-up time. */
-static void stores_drain_after_the_start(void **state)
+TEST(stores_drain_after_the_start)
 {
     static const char *const store = "v_lshlrev_b32 v1, 2, v0\n"
                                      "s_lshl_b32 s4, s2, 8\n"
@@ -254,9 +252,8 @@ static const char *const meeting = "v_mov_b32 v2, 39\n"
                                    "s_cbranch_scc1 2b\n"
                                    "s_endpgm\n";
 
-static void barriers_of_the_grid_take_time(void **state)
+TEST(barriers_of_the_grid_take_time)
 {
-    (void)state;
     const struct time_params p = time_params_default(GFX942);
     struct run r = run(meeting, 40, true, 0);
     fine(&r);
@@ -268,9 +265,8 @@ static void barriers_of_the_grid_take_time(void **state)
     free(r.words);
 }
 
-static void barriers_that_cannot_open_are_reported(void **state)
+TEST(barriers_that_cannot_open_are_reported)
 {
-    (void)state;
     char text[2048];
     snprintf(text, sizeof(text), "s_cmp_eq_u32 s2, 3\ns_cbranch_scc1 9f\n%s9: s_endpgm\n", meeting);
     struct run r = run(text, 40, true, 0);
@@ -303,9 +299,8 @@ static const char *const tickets = ZERO "s_movk_i32 s5, 2000\n"
                                         "s_branch 1b\n"
                                         "3: s_endpgm\n";
 
-static void claimed_work_is_shared_evenly(void **state)
+TEST(claimed_work_is_shared_evenly)
 {
-    (void)state;
     struct run r = run(tickets, 100, false, 0);
     uint32_t done[100] = {0}, most = 0;
     fine(&r);
@@ -344,9 +339,8 @@ static const char *const tail = ZERO "s_movk_i32 s5, 900\n"
                                      "s_sub_u32 s4, s2, s5\n"
                                      "s_add_u32 s4, s4, 20\n" COUNT_AND_STORE;
 
-static void grids_of_mostly_idle_workgroups_are_timed_right(void **state)
+TEST(grids_of_mostly_idle_workgroups_are_timed_right)
 {
-    (void)state;
     const char *const programs[] = {few, tail};
     for (unsigned i = 0; i < 2; i++) {
         struct run some = run(programs[i], 1000, false, 0);
@@ -367,9 +361,8 @@ static void grids_of_mostly_idle_workgroups_are_timed_right(void **state)
 }
 
 /* The start-up of a workgroup that stores nothing takes a small part of another's. */
-static void idle_workgroups_start_for_less(void **state)
+TEST(idle_workgroups_start_for_less)
 {
-    (void)state;
     start_clocks = 1e6; /* workgroups have 16 of 512 registers of one of 4 SIMDs: 7,812 clocks */
     for (unsigned together = 0; together < 2; together++) {
         const uint32_t groups = together ? 4 : 64, samples = together ? 8 : 2;
@@ -390,9 +383,8 @@ static void idle_workgroups_start_for_less(void **state)
 
 /* 64 workgroups on 8 XCDs: an XCD's last workgroup begins after its seven others were
  * dispatched. */
-static void workgroups_of_an_xcd_are_dispatched_one_by_one(void **state)
+TEST(workgroups_of_an_xcd_are_dispatched_one_by_one)
 {
-    (void)state;
     for (unsigned together = 0; together < 2; together++) {
         double cycles[2];
         for (unsigned i = 0; i < 2; i++) {
@@ -411,7 +403,7 @@ static void workgroups_of_an_xcd_are_dispatched_one_by_one(void **state)
 
 /* A workgroup starts when its slot's previous workgroup has ended, including all costs: 500 rounds
  * of 24 clocks and 1,000 more. */
-static void a_slot_is_free_when_its_workgroup_has_ended(void **state)
+TEST(a_slot_is_free_when_its_workgroup_has_ended)
 {
     static const char *const count = ZERO "s_movk_i32 s4, 500\n" COUNT_AND_STORE;
     double cycles[3], tail[3];
@@ -444,9 +436,8 @@ static void a_slot_is_free_when_its_workgroup_has_ended(void **state)
     "s_cmp_gt_i32 s5, 0\n"        \
     "s_cbranch_scc1 1b\n"
 
-static void clusters_wait_for_their_last_workgroup(void **state)
+TEST(clusters_wait_for_their_last_workgroup)
 {
-    (void)state;
     struct run alone = run_clusters(COUNT "s_endpgm\n", 4, 4, 0);
     struct run with[2];
     for (unsigned i = 0; i < 2; i++) {
@@ -467,9 +458,8 @@ static void clusters_wait_for_their_last_workgroup(void **state)
 
 /* A wave passes a cluster barrier at once if it opened long before. The cost counts from its
  * opening. */
-static void an_open_cluster_barrier_is_passed(void **state)
+TEST(an_open_cluster_barrier_is_passed)
 {
-    (void)state;
     struct run r[2];
     for (unsigned i = 0; i < 2; i++) {
         r[i] = run_clusters("s_barrier_signal -3\ns_sleep 100\ns_barrier_wait -3\ns_endpgm\n", 4, 4,
@@ -492,9 +482,8 @@ static void an_open_cluster_barrier_is_passed(void **state)
 /* A load for four workgroups is fetched once, and arrives when all have requested it. With the
  * early timeout it arrives for the workgroups that have requested it by then. The others fetch it
  * again later (CDNA5 ISA, 10.7). */
-static void multicast_loads_are_fetched_once(void **state)
+TEST(multicast_loads_are_fetched_once)
 {
-    (void)state;
     struct run own = run_clusters(COUNT COPY("0x20000"), 4, 4, 0);
     struct run all = run_clusters(COUNT COPY("0x2000f"), 4, 4, 0);
     struct run early = run_clusters(COUNT COPY("0x22000f"), 4, 4, 0);
@@ -519,9 +508,8 @@ static void multicast_loads_are_fetched_once(void **state)
 }
 
 /* The first workgroup waits for the last workgroup's request, which comes before the timeout. */
-static void multicast_loads_wait_for_all(void **state)
+TEST(multicast_loads_wait_for_all)
 {
-    (void)state;
     struct run r = run_clusters(
         "s_and_b32 s4, ttmp6, 15\ns_mul_i32 s5, s4, 20\n"
         "1: s_sub_co_i32 s5, s5, 1\ns_cmp_gt_i32 s5, 0\ns_cbranch_scc1 1b\n" COPY("0x2000f"),
@@ -544,9 +532,8 @@ static void multicast_loads_wait_for_all(void **state)
 /* Clusters are placed on the compute units with the fewest workgroups. Five clusters of 12
  * workgroups take 60 of the 64 slots of an XCD, two on each unit. All therefore run at once, as
  * four clusters do. */
-static void clusters_spread_over_compute_units(void **state)
+TEST(clusters_spread_over_compute_units)
 {
-    (void)state;
     enum { CLUSTER = 12 };
     const char *const text = "s_movk_i32 s4, 300\n1: s_sub_co_i32 s4, s4, 1\n"
                              "s_cmp_gt_i32 s4, 0\ns_cbranch_scc1 1b\ns_endpgm\n";
@@ -564,9 +551,8 @@ static void clusters_spread_over_compute_units(void **state)
 
 /* More clusters than fit at once all run. The workgroups of a cluster run at the same time, since
  * they meet at barriers. */
-static void clusters_start_together(void **state)
+TEST(clusters_start_together)
 {
-    (void)state;
     enum { GROUPS = 1536, CLUSTER = 12 };
     struct run r = run_clusters("v_mov_b32 v1, 0\nv_mov_b32 v2, 1\nv_cmp_eq_u32 vcc_lo, 0, v0\n"
                                 "s_and_b32 exec_lo, exec_lo, vcc_lo\n"
@@ -580,26 +566,4 @@ static void clusters_start_together(void **state)
     free(r.words);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clusters_wait_for_their_last_workgroup),
-        cmocka_unit_test(an_open_cluster_barrier_is_passed),
-        cmocka_unit_test(multicast_loads_are_fetched_once),
-        cmocka_unit_test(multicast_loads_wait_for_all),
-        cmocka_unit_test(clusters_spread_over_compute_units),
-        cmocka_unit_test(clusters_start_together),
-        cmocka_unit_test(waiting_for_a_flag_takes_time),
-        cmocka_unit_test(scalar_loads_may_wait_for_a_flag),
-        cmocka_unit_test(communication_is_in_loops),
-        cmocka_unit_test(stores_drain_after_the_start),
-        cmocka_unit_test(barriers_of_the_grid_take_time),
-        cmocka_unit_test(barriers_that_cannot_open_are_reported),
-        cmocka_unit_test(claimed_work_is_shared_evenly),
-        cmocka_unit_test(grids_of_mostly_idle_workgroups_are_timed_right),
-        cmocka_unit_test(idle_workgroups_start_for_less),
-        cmocka_unit_test(workgroups_of_an_xcd_are_dispatched_one_by_one),
-        cmocka_unit_test(a_slot_is_free_when_its_workgroup_has_ended),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -12,9 +12,8 @@ static void alone(struct time_params *p, struct time_memory *m)
 
 /* A dwordx4 takes 16 clocks of the L1, and twice that for rows of 64 B (row C5 of
  * tools/hipsim/docs/timing.md). */
-static void rows_of_half_a_line_take_twice_the_time(void **state)
+TEST(rows_of_half_a_line_take_twice_the_time)
 {
-    (void)state;
     struct time_params p = time_params_default(GFX942);
     struct time_memory m;
     uint64_t whole[WAVE_LANES], half[WAVE_LANES], one[WAVE_LANES];
@@ -36,9 +35,8 @@ static void rows_of_half_a_line_take_twice_the_time(void **state)
 
 /* The L1 returns 64 B per clock to the lanes, regardless of the number of lines. A dwordx2 takes
  * the time of a dwordx4 (GLUON memory_bandwidth_model), a byte the time of a dword. */
-static void lanes_that_share_a_line_take_their_bytes(void **state)
+TEST(lanes_that_share_a_line_take_their_bytes)
 {
-    (void)state;
     static const struct {
         unsigned bytes, lanes, stride;
         uint64_t clocks;
@@ -61,9 +59,8 @@ static void lanes_that_share_a_line_take_their_bytes(void **state)
 
 /* Tests row A10 of tools/hipsim/docs/timing.md: a chain of dependent loads by working set, at 1.7
  * GHz as measured on MI210. */
-static void latency_grows_with_the_working_set(void **state)
+TEST(latency_grows_with_the_working_set)
 {
-    (void)state;
     struct time_params p = time_params_default(GFX942);
     struct time_memory m;
     alone(&p, &m);
@@ -88,9 +85,8 @@ static void latency_grows_with_the_working_set(void **state)
 
 /* A copy takes the time of all its lines: at the L1's rate for hits, at its share of the bandwidth
  * for lines from HBM. Later requests start after it. */
-static void a_copy_takes_the_time_of_all_lines(void **state)
+TEST(a_copy_takes_the_time_of_all_lines)
 {
-    (void)state;
     enum { LINES = 256 };
     const struct time_params p = time_params_default(GFX1250);
     const struct time_share share = {p.cus, 1, 1e12, 0};
@@ -114,9 +110,8 @@ static void a_copy_takes_the_time_of_all_lines(void **state)
 }
 
 /* The L2 acknowledges the stores of a copy. They take bandwidth. */
-static void stores_of_a_copy_drain(void **state)
+TEST(stores_of_a_copy_drain)
 {
-    (void)state;
     const struct time_params p = time_params_default(GFX1250);
     const struct time_share share = {p.cus, 1, 1e12, 0};
     struct time_memory m;
@@ -131,7 +126,7 @@ static void stores_of_a_copy_drain(void **state)
 }
 
 /* Streams get their share of the bandwidth. Data that others load cost less. */
-static void streams_are_bound_by_their_share(void **state)
+TEST(streams_are_bound_by_their_share)
 {
     enum { REQUESTS = 4096 }; /* requests in flight at the end are 1 % */
     (void)state;
@@ -166,9 +161,8 @@ static void streams_are_bound_by_their_share(void **state)
 }
 
 /* No wave waits for its stores, but they need time to reach memory. */
-static void stores_drain_at_the_speed_of_memory(void **state)
+TEST(stores_drain_at_the_speed_of_memory)
 {
-    (void)state;
     struct time_params p = time_params_default(GFX942);
     const struct time_share share = {p.cus, 1, 1e6, 1};
     struct time_memory m;
@@ -188,9 +182,8 @@ static void stores_drain_at_the_speed_of_memory(void **state)
 
 /* Two compute units share a memory. A request for a later time leaves the bandwidth until then to
  * the other unit. Together they get the bandwidth of HBM, and no more. */
-static void future_requests_delay_no_others(void **state)
+TEST(future_requests_delay_no_others)
 {
-    (void)state;
     const struct time_params p = time_params_default(GFX950);
     const struct time_share share = {1, 1, 0, 1};
     struct time_shared common, xcd;
@@ -257,9 +250,8 @@ static void close_apart(struct apart *a)
 }
 
 /* A request takes the latency of its level, and two clocks for the line. */
-static void a_line_takes_the_latency_of_its_level(void **state)
+TEST(a_line_takes_the_latency_of_its_level)
 {
-    (void)state;
     struct time_params p = telling();
     struct apart cu;
     struct time_memory *const m = cu.m;
@@ -276,9 +268,8 @@ static void a_line_takes_the_latency_of_its_level(void **state)
 }
 
 /* A line that misses the L2 is stored in the MALL, where another XCD finds it. */
-static void a_stored_line_is_in_the_mall(void **state)
+TEST(a_stored_line_is_in_the_mall)
 {
-    (void)state;
     struct time_params p = telling();
     struct apart cu;
     open_apart(&cu, &p);
@@ -289,9 +280,8 @@ static void a_stored_line_is_in_the_mall(void **state)
 }
 
 /* A load waits until its data fit into the L1's limit of data in flight. Stores do not. */
-static void loads_in_flight_delay_loads_alone(void **state)
+TEST(loads_in_flight_delay_loads_alone)
 {
-    (void)state;
     struct time_params p = telling();
     struct apart cu;
     struct time_memory *const m = &cu.m[0];
@@ -313,9 +303,8 @@ static void loads_in_flight_delay_loads_alone(void **state)
 
 /* Bytes that exceed a span of 64 clocks are sent in the next span with room. Requests for the same
  * time therefore take the sum of their times. */
-static void full_spans_defer_bytes(void **state)
+TEST(full_spans_defer_bytes)
 {
-    (void)state;
     struct time_params p = telling();
     struct apart cu;
     uint64_t addr[WAVE_LANES];
@@ -336,9 +325,8 @@ static void full_spans_defer_bytes(void **state)
 
 /* Lanes that change the same dword are serialised. With several dwords, the longest queue counts. A
  * second wave's operation begins when the first wave's has ended. */
-static void atomics_are_serialised(void **state)
+TEST(atomics_are_serialised)
 {
-    (void)state;
     struct time_params p = telling();
     struct time_memory m;
     uint64_t addr[WAVE_LANES];
@@ -372,9 +360,8 @@ static uint64_t add_to_all(struct time_memory *m, uint64_t base, uint64_t bytes)
 
 /* The compute units of an XCD send operands to the channels of its L2 at a fixed rate, and each
  * gets its share. All addresses differ, so nothing is serialised. */
-static void atomics_are_bound_by_the_channels(void **state)
+TEST(atomics_are_bound_by_the_channels)
 {
-    (void)state;
     struct time_params p = telling();
     const struct time_share full = {p.cus, 1, 0, 1};
     const uint64_t bytes = 1 << 18;
@@ -395,9 +382,8 @@ static void atomics_are_bound_by_the_channels(void **state)
 
 /* Two compute units share channels only if they are on one XCD. The few lines do not collide in the
  * table of lines that atomics occupy. */
-static void channels_belong_to_an_xcd(void **state)
+TEST(channels_belong_to_an_xcd)
 {
-    (void)state;
     struct time_params p = telling();
     const struct time_share share = {1, 1, 0, 1};
     const uint64_t bytes = 2048, clocks = 32 * bytes;
@@ -414,16 +400,11 @@ static void channels_belong_to_an_xcd(void **state)
     close_apart(&cu);
 }
 
-static void no_cache_may_be_destroyed(void **state)
-{
-    (void)state;
-    time_cache_destroy(NULL);
-}
+TEST(no_cache_may_be_destroyed) { time_cache_destroy(NULL); }
 
 /* A scalar load waits for the slowest of its 64-byte lines. A line of the L2 has two of these. */
-static void scalar_loads_wait_for_their_lines(void **state)
+TEST(scalar_loads_wait_for_their_lines)
 {
-    (void)state;
     struct time_params p = telling();
     struct time_memory m;
     alone(&p, &m);
@@ -439,9 +420,8 @@ static void scalar_loads_wait_for_their_lines(void **state)
 
 /* A walk of the tags serves every request that reaches the L2 before it begins. Walks do not
  * overlap. */
-static void write_backs_share_walks(void **state)
+TEST(write_backs_share_walks)
 {
-    (void)state;
     struct time_params p = telling();
     p.l2_writeback_cycles = 1000;
     struct time_memory m;
@@ -456,9 +436,8 @@ static void write_backs_share_walks(void **state)
 }
 
 /* Loads after an invalidation wait for its end and miss the L1. */
-static void an_invalidation_empties_the_l1(void **state)
+TEST(an_invalidation_empties_the_l1)
 {
-    (void)state;
     struct time_params p = telling();
     p.l1_invalidate_cycles = 200;
     struct time_memory m;
@@ -473,28 +452,4 @@ static void an_invalidation_empties_the_l1(void **state)
     time_memory_free(&m);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_half_a_line_take_twice_the_time),
-        cmocka_unit_test(lanes_that_share_a_line_take_their_bytes),
-        cmocka_unit_test(latency_grows_with_the_working_set),
-        cmocka_unit_test(a_copy_takes_the_time_of_all_lines),
-        cmocka_unit_test(stores_of_a_copy_drain),
-        cmocka_unit_test(streams_are_bound_by_their_share),
-        cmocka_unit_test(stores_drain_at_the_speed_of_memory),
-        cmocka_unit_test(future_requests_delay_no_others),
-        cmocka_unit_test(a_line_takes_the_latency_of_its_level),
-        cmocka_unit_test(a_stored_line_is_in_the_mall),
-        cmocka_unit_test(loads_in_flight_delay_loads_alone),
-        cmocka_unit_test(full_spans_defer_bytes),
-        cmocka_unit_test(atomics_are_serialised),
-        cmocka_unit_test(atomics_are_bound_by_the_channels),
-        cmocka_unit_test(channels_belong_to_an_xcd),
-        cmocka_unit_test(no_cache_may_be_destroyed),
-        cmocka_unit_test(scalar_loads_wait_for_their_lines),
-        cmocka_unit_test(write_backs_share_walks),
-        cmocka_unit_test(an_invalidation_empties_the_l1),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

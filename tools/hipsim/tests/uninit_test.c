@@ -43,9 +43,8 @@ static void expect(const char *bad, const char *good) { expect_on(GFX942, bad, g
     "v_mov_b32 v8, 7\nscratch_store_dword off, v8, off\n" WAIT \
     "scratch_load_dwordx2 v[4:5], off, off\n" WAIT
 
-static void a_defined_zero_decides_a_product(void **state)
+TEST(a_defined_zero_decides_a_product)
 {
-    (void)state;
     expect("v_mul_lo_u32 v4, v1, 1\n" STORE1("v4"), "v_mul_lo_u32 v4, v1, 0\n" STORE1("v4"));
     expect("v_mul_u32_u24 v4, v10, v1\ns_nop 0\nv_readlane_b32 s4, v4, 1\ns_cmp_eq_u32 s4, 0\n"
            "s_cbranch_scc1 out\nout:",
@@ -63,9 +62,8 @@ static void a_defined_zero_decides_a_product(void **state)
 
 /* Compilers keep a value in the low half of a register or pair, and leave the high half
  * undefined. */
-static void the_low_half_of_a_scalar_suffices(void **state)
+TEST(the_low_half_of_a_scalar_suffices)
 {
-    (void)state;
     expect("v_readfirstlane_b32 s5, v1\ns_mov_b32 s4, 7\ns_bfe_i64 s[6:7], s[4:5], 0x300000\n"
            "v_mov_b32 v4, s7\n" STORE1("v4"),
            "v_readfirstlane_b32 s5, v1\ns_mov_b32 s4, 7\ns_bfe_i64 s[6:7], s[4:5], 0x100000\n"
@@ -84,9 +82,8 @@ static void the_low_half_of_a_scalar_suffices(void **state)
 
 /* Tests instructions that read EXEC, VCC or M0 implicitly. tools/hipsim/docs/hipsim-checks.md lists
  * them all. */
-static void implicit_operands_are_read(void **state)
+TEST(implicit_operands_are_read)
 {
-    (void)state;
     /* EXEC determines what is stored, and which lanes of a register keep their values. */
     expect(S45(0) EXEC_S45 STORE1("v10"), S45(0) "s_mov_b32 s4, 1\n" EXEC_S45 STORE1("v10"));
     expect(S45(0) EXEC_S45 "v_mov_b32 v4, v10\n" ALL STORE1("v4"),
@@ -132,9 +129,8 @@ static void implicit_operands_are_read(void **state)
 }
 
 /* Vectorized code that only needs one half: the halves are independent. */
-static void halves_of_packed_floats_are_tracked_separately(void **state)
+TEST(halves_of_packed_floats_are_tracked_separately)
 {
-    (void)state;
 #define ADD "v_mov_b32 v0, 0\nv_mov_b32 v11, 0\nv_pk_add_f32 v[4:5], v[0:1], v[10:11]"
     expect(ADD "\n" STORE1("v5"), ADD "\n" STORE1("v4"));
     expect(ADD " op_sel:[1,0] op_sel_hi:[0,1]\n" STORE1("v4"),
@@ -146,9 +142,8 @@ static void halves_of_packed_floats_are_tracked_separately(void **state)
            "v_pk_fma_f32 v[0:1], v[0:1], v[10:11], v[10:11]\n" STORE1("v0"));
 }
 
-static void registers_and_memory(void **state)
+TEST(registers_and_memory)
 {
-    (void)state;
     expect(STORE1("v1"), "v_mov_b32 v1, 0\n" STORE1("v1"));
     expect("v_add_u32 v4, v1, v10\n" STORE1("v4"), "v_mul_u32_u24 v4, 0, v10\n" STORE1("v4"));
     expect("ds_read_b32 v4, v10\n" WAIT STORE1("v4"),
@@ -168,9 +163,8 @@ static void registers_and_memory(void **state)
 }
 
 /* Padding may be copied with its structure, if no other instruction uses it. */
-static void padding_is_copied(void **state)
+TEST(padding_is_copied)
 {
-    (void)state;
     expect("v_mov_b32 v4, 7\nv_mov_b32 v5, v1\n" STORE2, PAIR STORE2);
     expect(PAIR "v_add_u32 v5, 1, v5\n" STORE2,
            PAIR "v_mov_b32 v6, v5\nv_accvgpr_write_b32 a1, v6\ns_nop 1\n"
@@ -187,9 +181,8 @@ static void padding_is_copied(void **state)
 }
 
 /* A copy of padding is undefined, even if the destination was defined before. */
-static void copies_of_padding_stay_undefined(void **state)
+TEST(copies_of_padding_stay_undefined)
 {
-    (void)state;
 #define USE(offset)                                              \
     "global_load_dword v6, v10, s[2:3] offset:" offset "\n" WAIT \
     "v_cmp_eq_u32 vcc, 0, v6\ns_cbranch_vccz out\nout:"
@@ -202,7 +195,7 @@ static void copies_of_padding_stay_undefined(void **state)
 
 /* s4 is 0xffff. The first line leaves half of a register undefined, the second line completes
  * it. */
-static void halves_combine_to_a_defined_register(void **state)
+TEST(halves_combine_to_a_defined_register)
 {
     static const char *const pairs[][2] = {
         {"v_bfi_b32 v4, s4, v10, v1\n", "v_lshlrev_b32 v5, 16, v10\nv_bfi_b32 v4, s4, v4, v5\n"},
@@ -234,9 +227,8 @@ static void halves_combine_to_a_defined_register(void **state)
 #define BRANCH_ON(v) "v_cmp_eq_u32 vcc, 0, " v "\ns_cbranch_vccz out\nout:"
 
 /* Undefined bits that no instruction uses are no finding. The zeros of a mask are no data. */
-static void only_used_bits_count(void **state)
+TEST(only_used_bits_count)
 {
-    (void)state;
 #define FLAGS "v_and_b32 v4, 0xff00, v1\nv_or_b32 v4, 1, v4\n"
     expect(FLAGS "v_and_b32 v4, 0x101, v4\n" BRANCH_ON("v4"),
            FLAGS "v_and_b32 v4, 0x81, v4\n" BRANCH_ON("v4"));
@@ -261,7 +253,7 @@ static void only_used_bits_count(void **state)
 
 /* Each operation has a result bit that depends on a defined bit and one that depends on an
  * undefined bit. */
-static void every_operation_tracks_bits(void **state)
+TEST(every_operation_tracks_bits)
 {
     static const struct {
         const char *text;
@@ -319,9 +311,8 @@ static void every_operation_tracks_bits(void **state)
 }
 
 /* Tests gfx950. v4 is an undefined byte above a defined byte. */
-static void logic_of_three_sources_tracks_bits(void **state)
+TEST(logic_of_three_sources_tracks_bits)
 {
-    (void)state;
 #define BYTES "v_lshlrev_b16 v5, 8, v1\nv_bitop3_b16 v4, v10, v5, 0 bitop3:0xfc\n"
 #define DWORDS PARTS "v_bitop3_b32 v4, v3, v10, 0 bitop3:0xfc\n"
     expect_on(GFX950, BYTES "v_bfe_u32 v6, v4, 15, 1\n" BRANCH_ON("v6"),
@@ -333,7 +324,7 @@ static void logic_of_three_sources_tracks_bits(void **state)
 }
 
 /* Tests gfx1250. The lowest byte of v9 is defined, and so is the lowest byte of each result. */
-static void operations_of_halves_track_bits(void **state)
+TEST(operations_of_halves_track_bits)
 {
     static const char *const cases[] = {
         ".long 0x7e083909", /* v_mov_b16 v4.l, v9.l, which LLVM 22 only accepts with real-true16 */
@@ -359,9 +350,8 @@ static void operations_of_halves_track_bits(void **state)
 
 /* For arithmetic a register with one defined bit is defined, unless that bit is only a zero of a
  * mask. */
-static void a_defined_bit_suffices_for_arithmetic(void **state)
+TEST(a_defined_bit_suffices_for_arithmetic)
 {
-    (void)state;
 #define USED(text) PARTS "v_lshlrev_b32 v11, 16, v1\n" text "v_add_u32 v5, v4, v10\n" STORE1("v5")
     expect(USED("v_or_b32 v4, 0, v11\n"), USED("v_or_b32 v4, v10, v11\n"));
     expect(USED("v_or_b32 v4, v11, v11\n"), USED("v_or_b32 v4, v11, v10\n"));
@@ -373,9 +363,8 @@ static void a_defined_bit_suffices_for_arithmetic(void **state)
 }
 
 /* One byte of a dword is defined. Compilers load the dword and use only that byte. */
-static void bytes_of_a_dword(void **state)
+TEST(bytes_of_a_dword)
 {
-    (void)state;
 #define LOAD_BYTES                                          \
     "global_store_byte v10, v10, s[2:3] offset:2049\n" WAIT \
     "global_load_dword v4, v10, s[2:3] offset:2048\n" WAIT
@@ -409,9 +398,8 @@ static void bytes_of_a_dword(void **state)
 }
 
 /* Loads of a half clear the other one on gfx942 and keep it on gfx1201, defined or not. */
-static void loads_of_halves(void **state)
+TEST(loads_of_halves)
 {
-    (void)state;
 #define HALF "global_load_short_d16 v1, v10, s[2:3] offset:2048\n" WAIT
     expect(HALF "v_bfe_u32 v4, v1, 15, 1\n" BRANCH_ON("v4"),
            HALF "v_bfe_u32 v4, v1, 16, 1\n" BRANCH_ON("v4"));
@@ -434,18 +422,16 @@ static void loads_of_halves(void **state)
 }
 
 /* A selection by a defined scalar keeps the state of bits that come from memory. */
-static void scalars_select_bits(void **state)
+TEST(scalars_select_bits)
 {
-    (void)state;
     expect(LOAD_BYTES S45(0) "v_and_b32 v4, s4, v4\n" STORE1("v4"),
            LOAD_BYTES S45(-1) "v_and_b32 v4, s5, v4\n" STORE1("v4"));
 }
 
 /* A 16-byte store without defined bytes may be padding if it is next to other stores of the same
  * structure. */
-static void a_store_may_be_padding_only(void **state)
+TEST(a_store_may_be_padding_only)
 {
-    (void)state;
 #define BLOCK                                                                            \
     "v_mov_b32 v8, 7\nscratch_store_dword off, v8, off\nv_lshlrev_b32 v9, 2, v10\n" WAIT \
     "scratch_load_dwordx4 v[4:7], off, off\n"                                            \
@@ -460,9 +446,8 @@ static void a_store_may_be_padding_only(void **state)
 
 /* The report names the load of the undefined value, even after moves, arithmetic and a
  * comparison. */
-static void the_load_of_an_undefined_value_is_named(void **state)
+TEST(the_load_of_an_undefined_value_is_named)
 {
-    (void)state;
     static const struct {
         const char *text, *load;
     } cases[] = {
@@ -492,27 +477,4 @@ static void the_load_of_an_undefined_value_is_named(void **state)
     assert_null(strstr(none.text, "comes from"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(implicit_operands_are_read),
-        cmocka_unit_test(halves_of_packed_floats_are_tracked_separately),
-        cmocka_unit_test(the_low_half_of_a_scalar_suffices),
-        cmocka_unit_test(registers_and_memory),
-        cmocka_unit_test(a_defined_zero_decides_a_product),
-        cmocka_unit_test(padding_is_copied),
-        cmocka_unit_test(copies_of_padding_stay_undefined),
-        cmocka_unit_test(halves_combine_to_a_defined_register),
-        cmocka_unit_test(only_used_bits_count),
-        cmocka_unit_test(every_operation_tracks_bits),
-        cmocka_unit_test(logic_of_three_sources_tracks_bits),
-        cmocka_unit_test(operations_of_halves_track_bits),
-        cmocka_unit_test(a_defined_bit_suffices_for_arithmetic),
-        cmocka_unit_test(scalars_select_bits),
-        cmocka_unit_test(bytes_of_a_dword),
-        cmocka_unit_test(loads_of_halves),
-        cmocka_unit_test(a_store_may_be_padding_only),
-        cmocka_unit_test(the_load_of_an_undefined_value_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

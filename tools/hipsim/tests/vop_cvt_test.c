@@ -4,9 +4,8 @@
 
 #include "tools/hipsim/tests/program.h"
 
-static void integers_and_floats(void **state)
+TEST(integers_and_floats)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_cvt_i32_f32 v0, v2", 0xc0200000, 0, 0, 0xfffffffe}, /* source -2.5 */
         {"v_cvt_i32_f32 v0, v2", 0x4f000000, 0, 0, 0x7fffffff},
@@ -37,9 +36,8 @@ static void integers_and_floats(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-static void halves_and_normalised(void **state)
+TEST(halves_and_normalised)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_cvt_f16_f32 v0, v2", 0x3f801000, 0, 0, 0x3c00}, /* a tie, rounded to even */
         {"v_cvt_f16_f32 v0, v2", 0x3f803000, 0, 0, 0x3c02},
@@ -100,9 +98,8 @@ static void halves_and_normalised(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT | MODE_FP16_OVFL, saturated);
 }
 
-static void eight_bits_fnuz_on_gfx942(void **state)
+TEST(eight_bits_fnuz_on_gfx942)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_cvt_f32_fp8 v0, v2", 0x40, 0, 0, 0x3f800000}, /* 1: the bias is 8 */
         {"v_cvt_f32_fp8 v0, v2", 0x80, 0, 0, 0xffc00000},
@@ -159,9 +156,8 @@ static void eight_bits_fnuz_on_gfx942(void **state)
 
 /* MODE.FP_ROUND has one field for f32 results and one for f64 and f16 results (CDNA3 ISA, "Mode
  * register"). */
-static void results_choose_the_rounding(void **state)
+TEST(results_choose_the_rounding)
 {
-    (void)state;
     static const struct op_case single_up[] = {
         {"v_cvt_f32_f64 v0, v[2:3]", UINT64_C(0x3ff0000010000000), 0, 0, 0x3f800001},
         {"v_cvt_f32_f64 v0, v[2:3]", UINT64_C(0xbff0000010000000), 0, 0, 0xbf800000},
@@ -178,9 +174,8 @@ static void results_choose_the_rounding(void **state)
 
 /* Tests rounding by MODE, as ROCm's rocjitsu measured it on hardware (conversion.h,
  * V_CVT_PK_U8_F32). */
-static void bytes_round_by_mode(void **state)
+TEST(bytes_round_by_mode)
 {
-    (void)state;
     static const struct op_case nearest[] = {
         {"v_cvt_pk_u8_f32 v0, v2, v4, v6", 0x3f000000, 0, 0x11223344, 0x11223300}, /* 0.5 */
         {"v_cvt_pk_u8_f32 v0, v2, v4, v6", 0x3fc00000, 0, 0x11223344, 0x11223302}, /* 1.5 */
@@ -198,9 +193,8 @@ static void bytes_round_by_mode(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT | 3, to_zero);
 }
 
-static void eight_bits_ocp_on_gfx950(void **state)
+TEST(eight_bits_ocp_on_gfx950)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_cvt_f32_fp8 v0, v2", 0x38, 0, 0, 0x3f800000},
         {"v_cvt_f32_fp8 v0, v2", 0x7e, 0, 0, 0x43e00000}, /* 448 */
@@ -220,9 +214,8 @@ static void eight_bits_ocp_on_gfx950(void **state)
 
 #define SCALE_4 0x40800000 /* 4, also as a scale: E8M0 is the exponent */
 
-static void block_scaled(void **state)
+TEST(block_scaled)
 {
-    (void)state;
     static const struct op_case cases[] = {
         /* Narrowing divides by the scale, widening multiplies. */
         {"v_cvt_scalef32_pk_fp8_f32 v0, v2, v4, v6", 0x40800000, 0x41000000, SCALE_4, 0xdead4038},
@@ -256,9 +249,8 @@ static void block_scaled(void **state)
  * subnormal result is shifted and truncated. Then the difference of the formats' mantissa widths
  * determines how many random bits are added.
  */
-static void stochastic_subnormals(void **state)
+TEST(stochastic_subnormals)
 {
-    (void)state;
     static const struct op_case cases[] = {
         /* 2^-9 - 2^-33: the truncated bit would give a carry if all random bits were 1. */
         {"v_cvt_scalef32_sr_fp8_f32 v0, v2, v4, v6", 0x3affffff, 0x00000fff, 0x3f800000,
@@ -279,9 +271,8 @@ static void stochastic_subnormals(void **state)
 }
 
 /* A NaN scale keeps the sign. A quotient that exceeds f32 is an overflow, not an infinity. */
-static void scales_at_the_ends(void **state)
+TEST(scales_at_the_ends)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_cvt_scalef32_f32_fp8 v0, v2, v4", 0xb8, 0x7f800000, 0, 0xffc00000},
         {"v_cvt_scalef32_pk_fp4_f32 v0, v2, v4, v6", 0x3f800000, 0xbf800000, 0x7f800000,
@@ -300,9 +291,8 @@ static void scales_at_the_ends(void **state)
 }
 
 /* Converts thirty-two 6-bit numbers in both directions. Each code is preserved. */
-static void six_bits_round_trip(void **state)
+TEST(six_bits_round_trip)
 {
-    (void)state;
     static const char *const programs[] = {
         "v_cvt_scalef32_pk32_f32_fp6 v[16:47], v[0:5], v6\n"
         "v_cvt_scalef32_2xpk16_fp6_f32 v[8:13], v[16:31], v[32:47], v6",
@@ -349,9 +339,8 @@ static void six_bits_round_trip(void **state)
 }
 
 /* fp6 e2m3 has bias 1. 1.0 is code 8, the largest number 7.5 is code 31, and a step is 1/8. */
-static void six_bit_values(void **state)
+TEST(six_bit_values)
 {
-    (void)state;
     struct program p = program_new(GFX950);
     for (unsigned i = 0; i < 64; i++) {
         p.v[0][i] = i;
@@ -369,20 +358,4 @@ static void six_bit_values(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers_and_floats),
-        cmocka_unit_test(halves_and_normalised),
-        cmocka_unit_test(eight_bits_fnuz_on_gfx942),
-        cmocka_unit_test(results_choose_the_rounding),
-        cmocka_unit_test(bytes_round_by_mode),
-        cmocka_unit_test(eight_bits_ocp_on_gfx950),
-        cmocka_unit_test(block_scaled),
-        cmocka_unit_test(stochastic_subnormals),
-        cmocka_unit_test(scales_at_the_ends),
-        cmocka_unit_test(six_bits_round_trip),
-        cmocka_unit_test(six_bit_values),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

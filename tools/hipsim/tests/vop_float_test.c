@@ -15,9 +15,8 @@
 #define ONE 0x3f800000
 #define TINY 0x00000001
 
-static void arithmetic(void **state)
+TEST(arithmetic)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_add_f32 v0, 1.0, v2", 0x40000000, 0, 0, 0x40400000},
         {"v_sub_f32 v0, v2, v4", 0x40000000, ONE, 0, ONE},
@@ -55,9 +54,8 @@ static void arithmetic(void **state)
  * source it is the NaN of the manual's V_LOG_F32(0xbf800000) => 0xffc00000. A product of infinity
  * and zero has priority over a NaN addend.
  */
-static void not_a_number(void **state)
+TEST(not_a_number)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_add_f32 v0, v2, v4", NANS, ONE, 0, NANS | 0x400000},
         {"v_add_f32 v0, v2, v4", 0xffc12345, 0x7fc00001, 0, 0xffc12345},
@@ -82,9 +80,8 @@ static void not_a_number(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT & ~(uint32_t)MODE_IEEE, signaling);
 }
 
-static void minimum_and_maximum(void **state)
+TEST(minimum_and_maximum)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_min_f32 v0, v2, v4", 0, NEG, 0, NEG},
         {"v_max_f32 v0, v2, v4", NEG, 0, 0, 0},
@@ -109,9 +106,8 @@ static void minimum_and_maximum(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT, propagating);
 }
 
-static void denormals_follow_mode(void **state)
+TEST(denormals_follow_mode)
 {
-    (void)state;
     static const struct op_case kept[] = {
         {"v_add_f32 v0, v2, v4", TINY, TINY, 0, 2},
         {"v_mul_f32 v0, v2, 0.5", 0x00800000, 0, 0, 0x00400000},
@@ -138,9 +134,8 @@ static void denormals_follow_mode(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT & ~(uint32_t)MODE_DENORM_F32, steps);
 }
 
-static void clamp_and_omod(void **state)
+TEST(clamp_and_omod)
 {
-    (void)state;
     static const struct op_case clamps[] = {
         {"v_add_f32_e64 v0, v2, v4 clamp", ONE, ONE, 0, ONE},
         {"v_add_f32_e64 v0, v2, v4 clamp", 0xc0000000, ONE, 0, 0},
@@ -176,9 +171,8 @@ static void clamp_and_omod(void **state)
     CHECK_CASES(GFX942, MODE_ROUND_F32 | MODE_ROUND_F16_F64, overflows);
 }
 
-static void doubles(void **state)
+TEST(doubles)
 {
-    (void)state;
     const uint64_t one = bits_of64(1.0), half = bits_of64(0.5);
     const struct op_case cases[] = {
         {"v_add_f64 v[0:1], 1.0, v[2:3]", half, 0, 0, bits_of64(1.5)},
@@ -205,9 +199,8 @@ static void doubles(void **state)
 }
 
 /* Tests sources with exact results, and special values. The next test allows 1 ulp. */
-static void transcendentals_of_exact_cases(void **state)
+TEST(transcendentals_of_exact_cases)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_exp_f32 v0, v2", 0x40400000, 0, 0, 0x41000000},
         {"v_exp_f32 v0, v2", 0xff800000, 0, 0, 0},
@@ -245,9 +238,8 @@ static double turns_sin(double x) { return sin(6.283185307179586476925 * x); }
 
 static double turns_cos(double x) { return cos(6.283185307179586476925 * x); }
 
-static void transcendentals_are_within_one_ulp(void **state)
+TEST(transcendentals_are_within_one_ulp)
 {
-    (void)state;
     static const struct {
         const char *text;
         double (*f)(double);
@@ -276,9 +268,8 @@ static void transcendentals_are_within_one_ulp(void **state)
 }
 
 /* LLVM's sequence for f32 division gives the correctly rounded quotient. */
-static void division_steps_divide(void **state)
+TEST(division_steps_divide)
 {
-    (void)state;
     static const float pairs[][2] = {
         {1, 3},
         {-7, 5},
@@ -310,9 +301,8 @@ static void division_steps_divide(void **state)
 
 /* LLVM's sequence for f64 division gives the correctly rounded quotient. The quotient of the first
  * pair is subnormal and near a tie of its last place. */
-static void division_steps_divide_doubles(void **state)
+TEST(division_steps_divide_doubles)
 {
-    (void)state;
     static const double pairs[][2] = {
         {0x1.8385e80000001p-1023, -0x1.a3p0},
         {1, 3},
@@ -348,9 +338,8 @@ static void division_steps_divide_doubles(void **state)
 }
 
 /* Tests limits and special values as rocjitsu measured them (division.h). */
-static void division_scales(void **state)
+TEST(division_scales)
 {
-    (void)state;
     static const struct op_case cases[] = {
         /* b is 1, c is 2^96: the quotient is large, so b is scaled. */
         {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, ONE, 0x6f800000, 0x5f800000},
@@ -374,9 +363,8 @@ static void division_scales(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-static void division_special_cases(void **state)
+TEST(division_special_cases)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_div_fixup_f32 v0, v2, v4, v6", ONE, 0, 0, 0xffc00000},
         {"v_div_fixup_f32 v0, v2, v4, v6", ONE, INF, 0xff800000, 0xffc00000},
@@ -389,21 +377,4 @@ static void division_special_cases(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arithmetic),
-        cmocka_unit_test(not_a_number),
-        cmocka_unit_test(minimum_and_maximum),
-        cmocka_unit_test(denormals_follow_mode),
-        cmocka_unit_test(clamp_and_omod),
-        cmocka_unit_test(doubles),
-        cmocka_unit_test(transcendentals_of_exact_cases),
-        cmocka_unit_test(transcendentals_are_within_one_ulp),
-        cmocka_unit_test(division_steps_divide),
-        cmocka_unit_test(division_steps_divide_doubles),
-        cmocka_unit_test(division_scales),
-        cmocka_unit_test(division_special_cases),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

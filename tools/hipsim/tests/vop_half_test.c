@@ -3,9 +3,8 @@
  * sections. */
 #include "tools/hipsim/tests/program.h"
 
-static void halves(void **state)
+TEST(halves)
 {
-    (void)state;
     static const struct op_case cases[] = {
         /* VOP2 forms clear the high half. Forms with op_sel keep it. */
         {"v_add_f16 v0, 1.0, v2", 0xabcd4000, 0, 0, 0x4200},
@@ -47,9 +46,8 @@ static void halves(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-static void rounded_halves(void **state)
+TEST(rounded_halves)
 {
-    (void)state;
     static const struct op_case up[] = {
         {"v_add_f16 v0, v2, v4", 0x7800, 0x0001, 0, 0x7801}, /* 2^-24 determines the rounding */
         {"v_mul_f16 v0, v2, v4", 0xfbff, 0x4000, 0, 0xfbff},
@@ -84,9 +82,8 @@ static void rounded_halves(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT | MODE_FP16_OVFL, saturated);
 }
 
-static void packed_halves(void **state)
+TEST(packed_halves)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_pk_add_f16 v0, v2, v4", 0x40003c00, 0x3c003c00, 0, 0x42004000},
         /* op_sel selects the source halves of the low result, op_sel_hi the halves of the high
@@ -120,9 +117,8 @@ static void packed_halves(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT, propagating);
 }
 
-static void packed_singles(void **state)
+TEST(packed_singles)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_pk_add_f32 v[0:1], v[2:3], v[4:5]", UINT64_C(0x400000003f800000),
          UINT64_C(0x3f8000003f800000), 0, UINT64_C(0x4040000040000000)},
@@ -137,9 +133,8 @@ static void packed_singles(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-static void mixed_precision(void **state)
+TEST(mixed_precision)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_fma_mix_f32 v0, v2, v4, v6", 0x40000000, 0x40400000, 0x3f800000, 0x40e00000},
         {"v_fma_mix_f32 v0, v2, v4, v6 op_sel:[1,0,0] op_sel_hi:[1,1,0]", 0x40000000, 0x4200,
@@ -154,9 +149,8 @@ static void mixed_precision(void **state)
 
 /* MODE.FP_ROUND of f32 applies to the fma, MODE.FP_ROUND of f16 to its conversion. MODE also
  * determines what both flush. */
-static void mixed_precision_modes(void **state)
+TEST(mixed_precision_modes)
 {
-    (void)state;
     static const struct op_case up[] = {
         /* 1 + 2^-24, then rounded to f16 by nearest. */
         {"v_fma_mix_f32 v0, v2, v4, v6", 0x3f800000, 0x3f800000, 0x33800000, 0x3f800001},
@@ -177,9 +171,8 @@ static void mixed_precision_modes(void **state)
 
 /* Float dot products flush denormals and round to nearest regardless of MODE: CDNA4 ISA, 6.4, and
  * for f32 LLVM, SITargetLowering::performFMACombine(). */
-static void dot2_ignores_mode(void **state)
+TEST(dot2_ignores_mode)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_dot2_f32_f16 v0, v2, v4, v6", 0, 0x3c00, 0x80123456, 0},
         {"v_dot2_f32_f16 v0, v2, v4, v6", 0x80008000, 0x3c003c00, 0x80123456, 0x80000000},
@@ -202,9 +195,8 @@ static void dot2_ignores_mode(void **state)
 
 /* ABS and NEG apply to an input operand (CDNA4 ISA, 6.2.1, and DPP's fields, 13.3), so to both of
  * its numbers. ABS comes first. */
-static void packed_operands_of_vop2_have_two_signs(void **state)
+TEST(packed_operands_of_vop2_have_two_signs)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_mov_b32 v0, v6\nv_dot2c_f32_f16_e64 v0, |v2|, v4", 0xc000bc00, 0x42003c00, 0x3f800000,
          0x41000000},
@@ -232,9 +224,8 @@ static void packed_operands_of_vop2_have_two_signs(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT, bf16);
 }
 
-static void dot_products(void **state)
+TEST(dot_products)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_dot2_f32_f16 v0, v2, v4, v6", 0x40003c00, 0x42003c00, 0x3f800000, 0x41000000},
         {"v_dot2_f32_f16 v0, v2, v4, v6 neg_lo:[1,0,0]", 0x40003c00, 0x42003c00, 0x3f800000,
@@ -261,18 +252,4 @@ static void dot_products(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT, bf16);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(halves),
-        cmocka_unit_test(rounded_halves),
-        cmocka_unit_test(packed_halves),
-        cmocka_unit_test(packed_singles),
-        cmocka_unit_test(mixed_precision),
-        cmocka_unit_test(mixed_precision_modes),
-        cmocka_unit_test(dot_products),
-        cmocka_unit_test(dot2_ignores_mode),
-        cmocka_unit_test(packed_operands_of_vop2_have_two_signs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -3,9 +3,8 @@
  * VOP3. */
 #include "tools/hipsim/tests/program.h"
 
-static void one_and_two_operands(void **state)
+TEST(one_and_two_operands)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_not_b32 v0, v2", 0x0f0f0f0f, 0, 0, 0xf0f0f0f0},
         {"v_bfrev_b32 v0, v2", 0x00000015, 0, 0, 0xa8000000},
@@ -45,9 +44,8 @@ static void one_and_two_operands(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-static void three_operands(void **state)
+TEST(three_operands)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_add3_u32 v0, v2, v4, v6", 1, 2, 3, 6},
         {"v_lshl_add_u32 v0, v2, v4, v6", 3, 4, 1, 49},
@@ -84,9 +82,8 @@ static void three_operands(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-static void sixteen_bits(void **state)
+TEST(sixteen_bits)
 {
-    (void)state;
     static const struct op_case cases[] = {
         /* VOP2 clears the high half. */
         {"v_add_u16 v0, v2, v4", 0xabcdffff, 2, 0, 1},
@@ -114,9 +111,8 @@ static void sixteen_bits(void **state)
  * Float inline constants of 16-bit integers have the bits of the f32: LLVM's
  * getInlineEncodingV216(), and isInlinableImm() of its assembler.
  */
-static void float_constants_of_halves(void **state)
+TEST(float_constants_of_halves)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_add_u16 v0, 1.0, v2", 7, 0, 0, 7},
         {"v_add_u16 v0, 0.15915494, v2", 1, 0, 0, 0xf984},
@@ -134,9 +130,8 @@ static void float_constants_of_halves(void **state)
 
 /* op_sel[3] selects the half of a 16-bit result. These instructions write all of D0 by their
  * pseudo-code, and ignore it. */
-static void whole_results_ignore_the_high_select(void **state)
+TEST(whole_results_ignore_the_high_select)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_mad_u32_u16 v0, v2, v4, v6 op_sel:[1,0,0,1]", 0x00030000, 5, 1, 16},
         {"v_mad_i32_i16 v0, v2, v4, v6 op_sel:[0,0,0,1] clamp", 0xfffe, 3, 1, 0xfffffffb},
@@ -146,9 +141,8 @@ static void whole_results_ignore_the_high_select(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-static void sixty_four_bits(void **state)
+TEST(sixty_four_bits)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_mov_b64 v[0:1], v[2:3]", UINT64_C(0x123456789abcdef0), 0, 0,
          UINT64_C(0x123456789abcdef0)},
@@ -172,9 +166,8 @@ static void sixty_four_bits(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-static void gfx950_adds_bit_operations(void **state)
+TEST(gfx950_adds_bit_operations)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_bitop3_b32 v0, v2, v4, v6 bitop3:0x96", 0xff00ff00, 0xf0f0f0f0, 0xcccccccc, 0xc33cc33c},
         {"v_bitop3_b32 v0, v2, v4, v6 bitop3:0x80", 0xff, 0x3c, 0x18, 0x18},
@@ -187,9 +180,8 @@ static void gfx950_adds_bit_operations(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT, cases);
 }
 
-static void carries_go_through_lane_masks(void **state)
+TEST(carries_go_through_lane_masks)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_fill(&p, 2, 0xffffffff);
     for (unsigned i = 0; i < 64; i += 2)
@@ -209,9 +201,8 @@ static void carries_go_through_lane_masks(void **state)
     assert_int_equal(program_s64(&p, SGPR_VCC), UINT64_MAX);
 }
 
-static void inactive_lanes_keep_their_value(void **state)
+TEST(inactive_lanes_keep_their_value)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_fill(&p, 0, 77);
     program_fill(&p, 1, 1);
@@ -222,18 +213,16 @@ static void inactive_lanes_keep_their_value(void **state)
     assert_int_equal(program_s64(&p, SGPR_VCC), p.exec);
 }
 
-static void mbcnt_counts_lanes_below(void **state)
+TEST(mbcnt_counts_lanes_below)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_run(&p, "v_mbcnt_lo_u32_b32 v0, -1, 0\nv_mbcnt_hi_u32_b32 v0, -1, v0");
     for (unsigned i = 0; i < 64; i++)
         assert_int_equal(p.v[0][i], i);
 }
 
-static void validity_follows_the_data(void **state)
+TEST(validity_follows_the_data)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.v_valid[1] = 0xff;
     p.s_valid[5] = 0;
@@ -248,9 +237,8 @@ static void validity_follows_the_data(void **state)
 
 /* A result is defined if the deciding source is. V_CNDMASK_B32 only reads one source per lane; x &
  * 0 = 0 and x | ~0 = ~0 (CDNA3 ISA, VOP2). */
-static void a_deciding_source_defines_the_result(void **state)
+TEST(a_deciding_source_defines_the_result)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_fill(&p, 1, 0);
     program_fill(&p, 2, 0);
@@ -274,9 +262,8 @@ static void a_deciding_source_defines_the_result(void **state)
 
 /* V_MOV_B64 moves two dwords. LLVM combines two moves into it, and an unused half may be any
  * register. */
-static void halves_of_a_wide_move_are_defined_separately(void **state)
+TEST(halves_of_a_wide_move_are_defined_separately)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s_valid[5] = 0;
     p.v_valid[2] = 0xff;
@@ -288,9 +275,8 @@ static void halves_of_a_wide_move_are_defined_separately(void **state)
 }
 
 /* The disassembler may decode the mask of v_cndmask_b32_e64 as an inline constant. */
-static void a_constant_mask_is_a_number(void **state)
+TEST(a_constant_mask_is_a_number)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     program_fill(&p, 2, 11);
     p.s[3] = 22;
@@ -301,9 +287,8 @@ static void a_constant_mask_is_a_number(void **state)
 
 /* VOP3P, packed f32: op_sel and op_sel_hi select the dwords that the instruction reads (CDNA3 ISA,
  * 6.7). */
-static void packed_f32_needs_selected_dwords_only(void **state)
+TEST(packed_f32_needs_selected_dwords_only)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.s[4] = bits_of(2.0f);
     p.v[5][7] = bits_of(3.0f);
@@ -322,9 +307,8 @@ static void packed_f32_needs_selected_dwords_only(void **state)
     assert_int_equal(p.v_valid[10], 0);
 }
 
-static void low_half_of_a_sum_needs_low_halves_only(void **state)
+TEST(low_half_of_a_sum_needs_low_halves_only)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.v_valid[3] = 0;
     program_run(&p, "v_mad_u64_u32 v[4:5], s[0:1], v0, v1, v[2:3]");
@@ -333,9 +317,8 @@ static void low_half_of_a_sum_needs_low_halves_only(void **state)
 }
 
 /* Sets an element of an empty vector. A register of two halves is defined if the element is. */
-static void packed_pieces_define_a_register(void **state)
+TEST(packed_pieces_define_a_register)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.v_valid[1] = 0;
     p.s[4] = 0x05040100;
@@ -347,26 +330,4 @@ static void packed_pieces_define_a_register(void **state)
         assert_int_equal(p.v_valid[3 + i], want[i] ? UINT64_MAX : 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_and_two_operands),
-        cmocka_unit_test(three_operands),
-        cmocka_unit_test(sixteen_bits),
-        cmocka_unit_test(float_constants_of_halves),
-        cmocka_unit_test(whole_results_ignore_the_high_select),
-        cmocka_unit_test(sixty_four_bits),
-        cmocka_unit_test(gfx950_adds_bit_operations),
-        cmocka_unit_test(carries_go_through_lane_masks),
-        cmocka_unit_test(inactive_lanes_keep_their_value),
-        cmocka_unit_test(mbcnt_counts_lanes_below),
-        cmocka_unit_test(validity_follows_the_data),
-        cmocka_unit_test(a_deciding_source_defines_the_result),
-        cmocka_unit_test(halves_of_a_wide_move_are_defined_separately),
-        cmocka_unit_test(a_constant_mask_is_a_number),
-        cmocka_unit_test(packed_f32_needs_selected_dwords_only),
-        cmocka_unit_test(low_half_of_a_sum_needs_low_halves_only),
-        cmocka_unit_test(packed_pieces_define_a_register),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -19,9 +19,8 @@
 #define NANS64 UINT64_C(0x7ff0000000000001)
 #define TOP64 UINT64_C(0x8000000000000000)
 
-static void integers(void **state)
+TEST(integers)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_mul_lo_i32 v0, v2, v4", 0xffffffff, 5, 0, 0xfffffffb},
         {"v_mul_hi_i32 v0, v2, v4", 0x80000000, 2, 0, 0xffffffff},
@@ -56,9 +55,8 @@ static void integers(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-static void short_integers(void **state)
+TEST(short_integers)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_sub_u16_e64 v0, v2, v4 clamp", 1, 2, 0, 0},
         {"v_subrev_u16_e64 v0, v2, v4 clamp", 2, 1, 0, 0},
@@ -98,9 +96,8 @@ static void short_integers(void **state)
 #define CARRY_OUT "\nv_cndmask_b32_e64 v0, 0, 1, vcc"
 
 /* VCC has the carry or borrow of each lane, in and out. For V_MAD_I64_I32 it is bit 64. */
-static void carries(void **state)
+TEST(carries)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_subrev_co_u32 v0, vcc, v2, v4", 2, 5, 0, 3},
         {"v_subrev_co_u32 v7, vcc, v2, v4" CARRY_OUT, 5, 2, 0, 1},
@@ -140,9 +137,8 @@ static void carries(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-static void halves(void **state)
+TEST(halves)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_ceil_f16 v0, v2", 0x3e00, 0, 0, 0x4000},
         {"v_ceil_f16 v0, v2", 0xb800, 0, 0, 0x8000},
@@ -174,9 +170,8 @@ static void halves(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT, gfx950);
 }
 
-static void floats(void **state)
+TEST(floats)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_ceil_f64 v[0:1], v[2:3]", UINT64_C(0xbfe0000000000000), 0, 0, TOP64},
         {"v_trunc_f64 v[0:1], v[2:3]", UINT64_C(0xbff8000000000000), 0, 0,
@@ -225,9 +220,8 @@ static void floats(void **state)
 
 /* MODE.FP_DENORM: bit 0 of a field keeps subnormal sources, bit 1 subnormal results. Signs are
  * kept. */
-static void flushed_halves_and_doubles(void **state)
+TEST(flushed_halves_and_doubles)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_add_f16 v0, v2, v4", 0x0001, 0x0001, 0, 0},
         {"v_max_f16 v0, v2, v4", 0x8001, 0x8001, 0, 0x8000},
@@ -249,9 +243,8 @@ static void flushed_halves_and_doubles(void **state)
     CHECK_CASES(GFX942, MODE_DENORM_F16_F64, singles);
 }
 
-static void clamped(void **state)
+TEST(clamped)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_add_f16_e64 v0, v2, v4 clamp", 0x3c00, 0x3c00, 0, 0x3c00},
         {"v_add_f16_e64 v0, v2, v4 clamp", 0xc000, 0x3c00, 0, 0},
@@ -278,9 +271,8 @@ static void clamped(void **state)
 }
 
 /* Manual, "Output modifiers": omod has no effect in IEEE mode, nor if output denormals are kept. */
-static void multiplied(void **state)
+TEST(multiplied)
 {
-    (void)state;
     static const struct op_case plain[] = {
         {"v_add_f32_e64 v0, v2, v4 mul:2", ONE, ONE, 0, 0x40000000},
         {"v_add_f16_e64 v0, v2, v4 mul:2", 0x3c00, 0x3c00, 0, 0x4000},
@@ -303,9 +295,8 @@ static void multiplied(void **state)
 
 #define SCALE_4 0x40800000
 
-static void scaled_conversions(void **state)
+TEST(scaled_conversions)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_cvt_scalef32_f16_bf8 v0, v2, v4 op_sel:[0,0,1]", 0x3c, SCALE_4, 0, 0x4400beef},
         {"v_cvt_scalef32_pk_bf16_bf8 v0, v2, v4", 0x403c, SCALE_4, 0, 0x41004080},
@@ -354,9 +345,8 @@ static uint32_t get_code(const struct program *p, unsigned reg, unsigned lane, u
 
 /* Converts thirty-two 6-bit numbers through each wide type. Each code is preserved, also with
  * stochastic rounding, since no number needs rounding. The scale is 4 in both directions. */
-static void six_bits_by_every_type(void **state)
+TEST(six_bits_by_every_type)
 {
-    (void)state;
     static const char *const types[] = {"f32", "f16", "bf16"}, *const narrow[] = {"fp6", "bf6"};
     for (unsigned k = 0; k < 12; k++) {
         const char *wide = types[k % 3], *six = narrow[k / 3 % 2];
@@ -399,11 +389,11 @@ enum { LESS = 1, EQUAL = 2, GREATER = 4, UNORDERED = 8 };
 static const struct relation {
     const char *name;
     unsigned holds;
-} integer_relations[] = {{"f", 0},      {"lt", LESS},           {"eq", EQUAL}, {"le", LESS | EQUAL},
-                         {"gt", GREATER}, {"ne", LESS | GREATER}, {"ge", EQUAL | GREATER},
-                         {"t", 7}},
-  float_relations[] = {{"f", 0},   {"lt", 1},  {"eq", 2},   {"le", 3},   {"gt", 4},   {"lg", 5},
-                       {"ge", 6},  {"o", 7},   {"u", 8},    {"nge", 9},  {"nlg", 10}, {"ngt", 11},
+} integer_relations[] =
+    {{"f", 0},        {"lt", LESS},           {"eq", EQUAL},           {"le", LESS | EQUAL},
+     {"gt", GREATER}, {"ne", LESS | GREATER}, {"ge", EQUAL | GREATER}, {"t", 7}},
+  float_relations[] = {{"f", 0},    {"lt", 1},   {"eq", 2},   {"le", 3},  {"gt", 4},   {"lg", 5},
+                       {"ge", 6},   {"o", 7},    {"u", 8},    {"nge", 9}, {"nlg", 10}, {"ngt", 11},
                        {"nle", 12}, {"neq", 13}, {"nlt", 14}, {"tru", 15}};
 
 #define PAIRS 8
@@ -440,9 +430,8 @@ static void check_compares(const char *type, unsigned dwords, const struct relat
     }
 }
 
-static void compares_of_integers(void **state)
+TEST(compares_of_integers)
 {
-    (void)state;
     static const struct {
         const char *type;
         unsigned bits;
@@ -467,15 +456,14 @@ static void compares_of_integers(void **state)
     }
 }
 
-static void compares_of_floats(void **state)
+TEST(compares_of_floats)
 {
-    (void)state;
-    static const unsigned order[PAIRS] = {LESS,      EQUAL,     GREATER, UNORDERED,
-                                          UNORDERED, EQUAL,     LESS,    EQUAL};
+    static const unsigned order[PAIRS] = {LESS,      EQUAL, GREATER, UNORDERED,
+                                          UNORDERED, EQUAL, LESS,    EQUAL};
     /* Pairs: 1 2, 2 2, 2 1, NaN 1, 1 NaN, -0 0, -2 1, inf inf. */
-    static const uint64_t half[PAIRS][2] = {
-        {0x3c00, 0x4000}, {0x4000, 0x4000}, {0x4000, 0x3c00}, {0x7e00, 0x3c00},
-        {0x3c00, 0xfe00}, {0x8000, 0},      {0xc000, 0x3c00}, {0x7c00, 0x7c00}};
+    static const uint64_t half[PAIRS][2] = {{0x3c00, 0x4000}, {0x4000, 0x4000}, {0x4000, 0x3c00},
+                                            {0x7e00, 0x3c00}, {0x3c00, 0xfe00}, {0x8000, 0},
+                                            {0xc000, 0x3c00}, {0x7c00, 0x7c00}};
     static const uint64_t single[PAIRS][2] = {
         {ONE, 0x40000000}, {0x40000000, 0x40000000}, {0x40000000, ONE}, {0x7fc00000, ONE},
         {ONE, 0xffc00000}, {0x80000000, 0},          {0xc0000000, ONE}, {INF, INF}};
@@ -484,16 +472,15 @@ static void compares_of_floats(void **state)
         wide[i / 2][i % 2] = bits_of64((double)float_of((uint32_t)single[i / 2][i % 2]));
     check_compares("f16", 1, float_relations, 16, half, order);
     check_compares("f32", 1, float_relations, 16, single, order);
-    check_compares("f64", 2, float_relations, 16, (const uint64_t(*)[2])wide, order);
+    check_compares("f64", 2, float_relations, 16, (const uint64_t (*)[2])wide, order);
 }
 
 #define CLASSES 10
 
 /* Each bit of the mask is a class: signalling NaN, quiet NaN, -inf, -normal, -subnormal, -0, +0,
  * +subnormal, +normal, +inf. */
-static void classes_of_floats(void **state)
+TEST(classes_of_floats)
 {
-    (void)state;
     static const uint64_t values[3][CLASSES] = {
         {0x7c01, 0x7e01, 0xfc00, 0x8400, 0x83ff, 0x8000, 0, 0x03ff, 0x0400, 0x7c00},
         {NANS, 0x7fc00001, MINUS_INF, 0x80800000, 0x807fffff, 0x80000000, 0, 0x007fffff, 0x00800000,
@@ -516,8 +503,8 @@ static void classes_of_floats(void **state)
             at += sprintf(at,
                           "v_cmp_class_%s s[%u:%u], %s, v%u\nv_cmpx_class_%s s[%u:%u], %s, v%u\n"
                           "s_mov_b64 exec, 0x3ff\n",
-                          types[t], 4 * c, 4 * c + 1, value, 10 + c, types[t],
-                          4 * c + 2, 4 * c + 3, value, 10 + c);
+                          types[t], 4 * c, 4 * c + 1, value, 10 + c, types[t], 4 * c + 2, 4 * c + 3,
+                          value, 10 + c);
         program_run(&p, text);
         for (unsigned c = 0; c < 2 * CLASSES; c++)
             if (program_s64(&p, 2 * c) != UINT64_C(1) << c / 2)
@@ -526,22 +513,4 @@ static void classes_of_floats(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers),
-        cmocka_unit_test(short_integers),
-        cmocka_unit_test(carries),
-        cmocka_unit_test(halves),
-        cmocka_unit_test(floats),
-        cmocka_unit_test(flushed_halves_and_doubles),
-        cmocka_unit_test(clamped),
-        cmocka_unit_test(multiplied),
-        cmocka_unit_test(scaled_conversions),
-        cmocka_unit_test(six_bits_by_every_type),
-        cmocka_unit_test(compares_of_integers),
-        cmocka_unit_test(compares_of_floats),
-        cmocka_unit_test(classes_of_floats),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -74,9 +74,8 @@ static void expect_finding(const struct program *p, const char *word)
     assert_non_null(strstr(p->found[0].text, word));
 }
 
-static void early_readers_see_old_values(void **state)
+TEST(early_readers_see_old_values)
 {
-    (void)state;
     struct program p =
         run("ds_read_b32 v1, v0" EARLY "v_mov_b32 v2, v1" WAIT "v_mov_b32 v3, v1" USE);
     assert_int_equal(p.v[2][9], 7);
@@ -84,9 +83,8 @@ static void early_readers_see_old_values(void **state)
     expect_finding(&p, "before the s_waitcnt for the load at");
 }
 
-static void late_readers_see_the_data_without_a_wait(void **state)
+TEST(late_readers_see_the_data_without_a_wait)
 {
-    (void)state;
     struct program p =
         run("ds_read_b32 v1, v0" LATE "v_mov_b32 v2, v1" WAIT "v_mov_b32 v3, v1" USE);
     assert_int_equal(p.v[2][9], 109);
@@ -94,9 +92,8 @@ static void late_readers_see_the_data_without_a_wait(void **state)
     expect_finding(&p, "before the s_waitcnt for the load at");
 }
 
-static void a_wait_takes_until_the_data_are_there(void **state)
+TEST(a_wait_takes_until_the_data_are_there)
 {
-    (void)state;
     /* The wait for global data takes so long that the LDS data have arrived, too. The wait for LDS
      * data leaves the global load outstanding. */
     struct program p = run("global_load_dword v1, v0, s[2:3]\nds_read_b32 v2, v0\n"
@@ -113,9 +110,8 @@ static void a_wait_takes_until_the_data_are_there(void **state)
 /* Tests margins between a use and the arrival of LDS data, before and after it, and the instruction
  * that uses them. A kernel with a margin of few clocks depends on the assumed latency. Data of one
  * dword arrive 50 clocks and 2 phases after the read on gfx942. An instruction takes 4 clocks. */
-static void margins_of_unwaited_uses(void **state)
+TEST(margins_of_unwaited_uses)
 {
-    (void)state;
     struct program p = loads(0, memory());
     program_run(&p, "ds_read_b32 v2, v0\ns_waitcnt lgkmcnt(0)\nv_mov_b32 v3, v2");
     assert_int_equal(p.margins[MARGIN_LDS].before, UINT64_MAX);
@@ -137,9 +133,8 @@ static void margins_of_unwaited_uses(void **state)
     assert_int_equal(p.margins[MARGIN_LDS].before, UINT64_MAX);
 }
 
-static void matrix_registers_arrive_like_others(void **state)
+TEST(matrix_registers_arrive_like_others)
 {
-    (void)state;
     struct program p = run("v_accvgpr_write_b32 a1, v9\nds_read_b32 a1, v0\n"
                            "v_accvgpr_read_b32 v2, a1" WAIT "v_accvgpr_read_b32 v3, a1" USE);
     assert_int_equal(p.v[2][9], 9);
@@ -152,9 +147,8 @@ static void matrix_registers_arrive_like_others(void **state)
     assert_int_equal(p.v[3][9], 109);
 }
 
-static void a_load_overwrites_intermediate_writes(void **state)
+TEST(a_load_overwrites_intermediate_writes)
 {
-    (void)state;
     struct program p =
         run("ds_read_b32 v1, v0" EARLY "v_mov_b32 v1, 5\nv_mov_b32 v2, v1" WAIT "v_mov_b32 v3, v1");
     assert_int_equal(p.v[2][9], 5);
@@ -166,9 +160,8 @@ static void a_load_overwrites_intermediate_writes(void **state)
     expect_finding(&p, "v1 is overwritten while a load is outstanding");
 }
 
-static void lanes_are_those_of_the_issue(void **state)
+TEST(lanes_are_those_of_the_issue)
 {
-    (void)state;
     struct program p = run("s_mov_b32 exec_hi, 0\nds_read_b32 v1, v0\ns_mov_b32 exec_hi, -1\n"
                            "v_mov_b32 v2, v1\nv_mov_b32 v1, 5\n"
                            "s_mov_b32 exec_lo, 0" WAIT "s_mov_b32 exec_lo, -1\nv_mov_b32 v3, v1");
@@ -179,9 +172,8 @@ static void lanes_are_those_of_the_issue(void **state)
 
 /* A load of a half replaces what was written to the other half before it returns, unless the target
  * keeps that half, as gfx1201 does. */
-static void half_loads_meet_intermediate_writes(void **state)
+TEST(half_loads_meet_intermediate_writes)
 {
-    (void)state;
     struct program p =
         run("ds_read_u16_d16 v1, v0\nv_mov_b32 v1, 0x12345678" WAIT "v_mov_b32 v3, v1");
     assert_int_equal(p.v[3][9], 109);
@@ -202,9 +194,8 @@ static void half_loads_meet_intermediate_writes(void **state)
     assert_int_equal(p.v[4][9], (36 << 16) + 0x5678);
 }
 
-static void loads_to_one_register_arrive_one_after_the_other(void **state)
+TEST(loads_to_one_register_arrive_one_after_the_other)
 {
-    (void)state;
     struct program p = run("ds_read_b32 v1, v0\ns_nop 9\nds_read_b32 v1, v0 offset:256\n"
                            "v_mov_b32 v2, v1\ns_nop 7\nv_mov_b32 v3, v1\ns_nop 15\n"
                            "v_mov_b32 v4, v1" WAIT "v_mov_b32 v5, v1");
@@ -220,9 +211,8 @@ static void loads_to_one_register_arrive_one_after_the_other(void **state)
     assert_int_equal(p.v[4][9], 1009);
 }
 
-static void every_part_of_a_wide_load_is_late(void **state)
+TEST(every_part_of_a_wide_load_is_late)
 {
-    (void)state;
     struct program p =
         run("v_mov_b32 v15, 3\nglobal_load_dwordx4 v[12:15], v0, s[2:3]\n"
             "v_mov_b32 v2, v15" MEMORY_LATE "v_mov_b32 v3, v15" WAIT "v_mov_b32 v4, v14");
@@ -231,9 +221,8 @@ static void every_part_of_a_wide_load_is_late(void **state)
     assert_int_equal(p.v[4][9], 1011);
 }
 
-static void scalar_loads_arrive_late_too(void **state)
+TEST(scalar_loads_arrive_late_too)
 {
-    (void)state;
     struct program p =
         run("s_mov_b32 s8, 6\ns_load_dword s8, s[2:3], 0x8\ns_mov_b32 s9, s8"
             "\ns_sleep 8\ns_mov_b32 s10, s8\ns_mov_b32 s8, 4" WAIT "s_mov_b32 s11, s8");
@@ -246,9 +235,8 @@ static void scalar_loads_arrive_late_too(void **state)
 }
 
 /* A branch reads VCC implicitly (CDNA3 ISA, S_CBRANCH_VCCZ). */
-static void branches_wait_for_vcc(void **state)
+TEST(branches_wait_for_vcc)
 {
-    (void)state;
     struct program p = run("s_load_dwordx2 vcc, s[2:3], 0x8\ns_cbranch_vccz over\nover:" WAIT);
     expect_finding(&p, "s106 is used while a load is outstanding");
     p = run("s_load_dwordx2 vcc, s[2:3], 0x8" WAIT "s_cbranch_vccz over\nv_mov_b32 v3, 1\nover:");
@@ -258,9 +246,8 @@ static void branches_wait_for_vcc(void **state)
 
 /* V_CNDMASK_B32, V_ADDC_CO_U32 and V_DIV_FMAS_F32 in their short forms also read VCC (CDNA3 ISA,
  * VOP2). */
-static void vector_instructions_wait_for_vcc(void **state)
+TEST(vector_instructions_wait_for_vcc)
 {
-    (void)state;
     static const char *const texts[] = {
         "v_cndmask_b32_e32 v2, v1, v9, vcc",
         "v_cndmask_b32_dpp v2, v1, v9, vcc quad_perm:[0,1,2,3] row_mask:0xf bank_mask:0xf",
@@ -279,9 +266,8 @@ static void vector_instructions_wait_for_vcc(void **state)
 }
 
 /* An atomic changes memory when it is issued. Only its result arrives late. */
-static void atomics_return_late(void **state)
+TEST(atomics_return_late)
 {
-    (void)state;
     struct program p = run("ds_add_rtn_u32 v1, v0, v9\nv_mov_b32 v2, v1\nds_read_b32 v3, v0" WAIT
                            "v_mov_b32 v4, v1");
     assert_int_equal(p.v[2][9], 7);
@@ -290,9 +276,8 @@ static void atomics_return_late(void **state)
 }
 
 /* A load reads memory when it is issued. */
-static void later_stores_do_not_reach_a_load(void **state)
+TEST(later_stores_do_not_reach_a_load)
 {
-    (void)state;
     struct program p =
         run("ds_read_b32 v1, v0\nds_write_b32 v0, v9\nv_mov_b32 v2, v1" WAIT "v_mov_b32 v3, v1");
     assert_int_equal(p.v[2][9], 7);
@@ -318,9 +303,8 @@ static const struct {
     {GFX942, "ds_read2_b64 v[20:23]", 26, 27}, {GFX950, "ds_read2_b64 v[20:23]", 12, 13},
 };
 
-static void lds_reads_take_the_phases_of_their_target(void **state)
+TEST(lds_reads_take_the_phases_of_their_target)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(lds_rates) / sizeof(*lds_rates); i++) {
         for (unsigned late = 0; late < 2; late++) {
             char text[512];
@@ -345,9 +329,8 @@ static void lds_reads_take_the_phases_of_their_target(void **state)
  * S_WAITCNT: vmcnt has 6 bits, lgkmcnt 4). Its data are delivered before the next operation starts.
  * The 64th load writes one half of a register and clears the other, which the first load wrote.
  */
-static void a_full_counter_delivers_before_the_next_load_starts(void **state)
+TEST(a_full_counter_delivers_before_the_next_load_starts)
 {
-    (void)state;
     struct program p = run("global_load_short_d16 v1, v0, s[2:3]\n"
                            ".rept 62\nglobal_load_dword v20, v0, s[2:3]\n.endr\n"
                            "global_load_short_d16_hi v1, v0, s[2:3] offset:4\nv_mov_b32 v2, v1" WAIT
@@ -362,9 +345,8 @@ static void a_full_counter_delivers_before_the_next_load_starts(void **state)
 
 /* The low halves of 32 registers are loaded again just when the loads of their high halves return.
  * The last load of a register decides about all of it. */
-static void loads_of_halves_replace_registers(void **state)
+TEST(loads_of_halves_replace_registers)
 {
-    (void)state;
     const struct program p = run(".set n, 0\n.rept 32\n"
                                  "global_load_short_d16 v[20 + n], v0, s[2:3] offset:4 * n\n"
                                  "global_load_short_d16_hi v[20 + n], v0, s[2:3] offset:4 * n + 4\n"
@@ -380,9 +362,8 @@ static void loads_of_halves_replace_registers(void **state)
 }
 
 /* A FLAT load counts in both counters, and stalls if either is full. */
-static void flat_loads_stall_for_both_counters(void **state)
+TEST(flat_loads_stall_for_both_counters)
 {
-    (void)state;
     const struct program p =
         run("v_mov_b32 v10, s2\nv_mov_b32 v11, s3\nv_add_co_u32 v10, vcc, v10, v0\n"
             "v_addc_co_u32 v11, vcc, 0, v11, vcc\n"
@@ -394,9 +375,8 @@ static void flat_loads_stall_for_both_counters(void **state)
 }
 
 /* Reads the counters in hwreg 7: vmcnt in bits 3:0, lgkmcnt in 11:8. */
-static void counters_count_what_has_not_returned(void **state)
+TEST(counters_count_what_has_not_returned)
 {
-    (void)state;
     struct program p = run("global_load_dword v1, v0, s[2:3]\nds_read_b32 v2, v0\n"
                            "s_getreg_b32 s8, hwreg(7)" LATE "s_getreg_b32 s9, hwreg(7)" MEMORY_LATE
                            "s_getreg_b32 s10, hwreg(7)" WAIT);
@@ -407,9 +387,8 @@ static void counters_count_what_has_not_returned(void **state)
 
 /* Until a load arrives, its destination is as defined as the old value. An early read of an
  * undefined register is a finding, a read after the arrival is not. */
-static void definedness_arrives_with_the_data(void **state)
+TEST(definedness_arrives_with_the_data)
 {
-    (void)state;
     for (unsigned late = 0; late < 2; late++) {
         struct program p = loads(CHECK_UNINIT, memory());
         p.v_valid[1] = 0;
@@ -425,9 +404,8 @@ static void definedness_arrives_with_the_data(void **state)
 
 #define TO_LDS "s_mov_b32 m0, 0\ns_nop 0\nbuffer_load_dword v0, s[4:7], 0 offen lds\n"
 
-static void lds_has_its_old_bytes_until_a_load_arrives(void **state)
+TEST(lds_has_its_old_bytes_until_a_load_arrives)
 {
-    (void)state;
     struct program p = run(TO_LDS "ds_read_b32 v2, v0" MEMORY_LATE "ds_read_b32 v3, v0" WAIT
                                   "ds_read_b32 v4, v0" WAIT);
     assert_int_equal(p.v[2][9], 109);
@@ -439,9 +417,8 @@ static void lds_has_its_old_bytes_until_a_load_arrives(void **state)
     assert_non_null(strstr(p.found[0].text, ", wave 0)"));
 }
 
-static void a_load_to_lds_overwrites_intermediate_stores(void **state)
+TEST(a_load_to_lds_overwrites_intermediate_stores)
 {
-    (void)state;
     struct program p =
         run("s_mov_b32 exec_hi, 0\n" TO_LDS "s_mov_b32 exec_hi, -1\n"
             "ds_write_b32 v0, v9\nds_read_b32 v2, v0" WAIT "ds_read_b32 v3, v0" WAIT);
@@ -452,9 +429,8 @@ static void a_load_to_lds_overwrites_intermediate_stores(void **state)
     assert_int_equal(p.v[3][9], 9);
 }
 
-static void loads_to_the_same_lds_arrive_one_after_the_other(void **state)
+TEST(loads_to_the_same_lds_arrive_one_after_the_other)
 {
-    (void)state;
     struct program p = run(
         TO_LDS "v_add_u32 v7, 0x200, v0\ns_sleep 4\n"
                "buffer_load_dword v7, s[4:7], 0 offen lds\nds_read_b32 v1, v0\ns_sleep 5\n"
@@ -466,9 +442,8 @@ static void loads_to_the_same_lds_arrive_one_after_the_other(void **state)
 }
 
 /* The first of 64 loads has returned when the last load starts, which overwrites its data. */
-static void a_full_counter_delivers_to_lds_before_the_next_load_starts(void **state)
+TEST(a_full_counter_delivers_to_lds_before_the_next_load_starts)
 {
-    (void)state;
     const struct program p =
         run(TO_LDS "ds_read_b32 v1, v0\nv_add_u32 v7, 0x100, v0\n"
                    "s_mov_b32 m0, 0x200\ns_nop 0\n"
@@ -482,9 +457,8 @@ static void a_full_counter_delivers_to_lds_before_the_next_load_starts(void **st
     assert_int_equal(p.v[5][9], 1009);
 }
 
-static void undefined_lds_stays_so_until_a_load_arrives(void **state)
+TEST(undefined_lds_stays_so_until_a_load_arrives)
 {
-    (void)state;
     for (unsigned late = 0; late < 2; late++) {
         struct program p = loads(CHECK_UNINIT, memory());
         program_try(&p, late ? TO_LDS MEMORY_LATE "ds_read_b32 v2, v0" WAIT USE
@@ -512,9 +486,8 @@ static struct program run_pair(const char *load, const char *look, uint64_t seed
     return p;
 }
 
-static void other_waves_find_a_load_to_lds_when_it_has_arrived(void **state)
+TEST(other_waves_find_a_load_to_lds_when_it_has_arrived)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 16; seed++) {
         struct program p = run_pair("s_waitcnt vmcnt(0)",
                                     "s_nop 15\nds_read_b32 v2, v0\n"
@@ -530,9 +503,8 @@ static void other_waves_find_a_load_to_lds_when_it_has_arrived(void **state)
     }
 }
 
-static void a_barrier_does_not_wait_for_loads(void **state)
+TEST(a_barrier_does_not_wait_for_loads)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 16; seed++) {
         struct program p = run_pair("s_barrier",
                                     "s_barrier\nds_read_b32 v2, v0\ns_sleep 16\n"
@@ -564,9 +536,8 @@ static struct program hand_over(const char *make)
 
 /* If other waves use the result of an early register read, the report still names the early
  * read. */
-static void blame_passes_through_lds(void **state)
+TEST(blame_passes_through_lds)
 {
-    (void)state;
     struct program p = hand_over("ds_read_b32 v1, v0\nv_add_u32 v3, 1, v1");
     assert_int_equal(p.fault.kind, FAULT_NONE);
     expect_finding(&p, "v1 was touched");
@@ -582,9 +553,8 @@ static void blame_passes_through_lds(void **state)
 }
 
 /* Ordinary double buffering has no findings in many iterations. */
-static void double_buffers_have_no_findings(void **state)
+TEST(double_buffers_have_no_findings)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 8; seed++) {
         struct program p = loads(CHECK_ALL & ~(uint32_t)CHECK_HAZARD, memory());
         p.block = 256;
@@ -605,7 +575,7 @@ static void double_buffers_have_no_findings(void **state)
 
 /* KMcnt counts a barrier operation that sets SCC, until SCC can be read (CDNA5 ISA, S_BARRIER_LEAVE
  * and table 22). */
-static void scc_of_a_barrier_arrives_with_kmcnt(void **state)
+TEST(scc_of_a_barrier_arrives_with_kmcnt)
 {
     static const char *const operations[] = {"s_barrier_signal_isfirst -1\n",
                                              "s_barrier_join 1\ns_barrier_leave\n"};
@@ -639,7 +609,7 @@ static void scc_of_a_barrier_arrives_with_kmcnt(void **state)
 }
 
 /* KMcnt has 5 bits. The next operation stalls while the counter is full. */
-static void many_barrier_operations_fit_in_kmcnt(void **state)
+TEST(many_barrier_operations_fit_in_kmcnt)
 {
     struct program p = program_new(GFX1250);
     (void)state;
@@ -648,41 +618,4 @@ static void many_barrier_operations_fit_in_kmcnt(void **state)
     program_run(&p, ".rept 100\ns_barrier_join 1\ns_barrier_leave\n.endr\ns_wait_kmcnt 0\n");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(early_readers_see_old_values),
-        cmocka_unit_test(late_readers_see_the_data_without_a_wait),
-        cmocka_unit_test(margins_of_unwaited_uses),
-        cmocka_unit_test(a_wait_takes_until_the_data_are_there),
-        cmocka_unit_test(matrix_registers_arrive_like_others),
-        cmocka_unit_test(a_load_overwrites_intermediate_writes),
-        cmocka_unit_test(lanes_are_those_of_the_issue),
-        cmocka_unit_test(half_loads_meet_intermediate_writes),
-        cmocka_unit_test(loads_to_one_register_arrive_one_after_the_other),
-        cmocka_unit_test(every_part_of_a_wide_load_is_late),
-        cmocka_unit_test(scalar_loads_arrive_late_too),
-        cmocka_unit_test(branches_wait_for_vcc),
-        cmocka_unit_test(vector_instructions_wait_for_vcc),
-        cmocka_unit_test(atomics_return_late),
-        cmocka_unit_test(later_stores_do_not_reach_a_load),
-        cmocka_unit_test(lds_reads_take_the_phases_of_their_target),
-        cmocka_unit_test(a_full_counter_delivers_before_the_next_load_starts),
-        cmocka_unit_test(loads_of_halves_replace_registers),
-        cmocka_unit_test(flat_loads_stall_for_both_counters),
-        cmocka_unit_test(counters_count_what_has_not_returned),
-        cmocka_unit_test(definedness_arrives_with_the_data),
-        cmocka_unit_test(lds_has_its_old_bytes_until_a_load_arrives),
-        cmocka_unit_test(a_load_to_lds_overwrites_intermediate_stores),
-        cmocka_unit_test(loads_to_the_same_lds_arrive_one_after_the_other),
-        cmocka_unit_test(a_full_counter_delivers_to_lds_before_the_next_load_starts),
-        cmocka_unit_test(undefined_lds_stays_so_until_a_load_arrives),
-        cmocka_unit_test(other_waves_find_a_load_to_lds_when_it_has_arrived),
-        cmocka_unit_test(a_barrier_does_not_wait_for_loads),
-        cmocka_unit_test(blame_passes_through_lds),
-        cmocka_unit_test(double_buffers_have_no_findings),
-        cmocka_unit_test(scc_of_a_barrier_arrives_with_kmcnt),
-        cmocka_unit_test(many_barrier_operations_fit_in_kmcnt),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }
