@@ -63,6 +63,16 @@ class Mutations(unittest.TestCase):
             tree.history.measured(test, 100)
         self.assertIsNone(self.killer(tree, "runtime", "runtime/b.c"))
 
+    def test_no_test_is_measured_before_its_first_use(self):
+        tree = self.tree("pack", "other")
+        caught_by = self.killer(tree, "templates", "templates/a.c")
+        self.assertEqual([caught_by], [t["name"] for t in tree.tests if tree.history.is_measured(t)])
+
+    def test_a_mutation_ends_with_its_test(self):
+        tree = self.tree("pack")
+        self.killer(tree, "templates", "templates/a.c")
+        self.assertEqual((tree.path / "templates/a.c").read_text(), FILES["templates/a.c"])
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
