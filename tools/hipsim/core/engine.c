@@ -294,6 +294,8 @@ static int run_hosts(struct engine *e, uint32_t threads)
         if (!first->alone)
             start_others(first);
         host_main(first);
+    } else if (first) {
+        host_free(first);
     }
     for (uint32_t i = 0; i < e->started; i++) {
         if (i > 0)
