@@ -298,6 +298,13 @@ static void a_report_names_both_accesses(void **state)
     assert_non_null(strstr(p.fault.text, "relies on the order of its workgroups"));
     assert_non_null(strstr(p.fault.text, "0 bytes into the 65536 B allocation #"));
     assert_non_null(strstr(p.fault.text, "kernel program, workgroup (1, 0, 0), wave 0"));
+    p = run(BEGIN IF_FIRST_GROUP STORE("v1") ELSE "s_mov_b64 exec, 0x30\n" LOAD("v3"), 1, 2,
+            CHECK_RACE);
+    assert_non_null(strstr(p.fault.text, "16 bytes into the 65536 B allocation #"));
+    assert_non_null(strstr(p.fault.text, "lanes 0x0000000000000010"));
+    p = run(BEGIN "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 second\n" STORE("v1") ELSE LOAD("v2"), 2, 1,
+            CHECK_RACE);
+    assert_null(strstr(p.fault.text, "of workgroup")); /* both waves are in one */
 }
 
 /* A wave loads twice and later stores the sum. The report of each load is about that load and names

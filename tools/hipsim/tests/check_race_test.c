@@ -310,6 +310,7 @@ static void a_report_names_both_accesses(void **state)
     assert_non_null(strstr(f.text, "ds_read_b32"));
     assert_non_null(strstr(f.text, "relies on the order of its waves"));
     assert_non_null(strstr(f.text, "kernel program, workgroup (0, 0, 0), wave "));
+    assert_null(strstr(f.text, "of workgroup")); /* both waves are in one */
     f = run(OFFSETS "s_mov_b64 exec, 0x20\nds_write_b32 v1, v0\n" WAIT "ds_read_b32 v3, v2\n" WAIT,
             CHECK_RACE, 0);
     assert_non_null(strstr(f.text, "with no barrier in between"));

@@ -158,6 +158,112 @@ static void launch_state_is_as_described(void **state)
     code_object_destroy(object);
 }
 
+/* Returns the unsigned number of `size` bytes at byte `at`. */
+static uint64_t number(const uint8_t *bytes, unsigned at, unsigned size)
+{
+    uint64_t value = 0;
+    memcpy(&value, bytes + at, size);
+    return value;
+}
+
+enum { WORD = 8, GRID_X = 300, GRID_Y = 7, GRID_Z = 5, X = 64, Y = 2, Z = 3, DYNAMIC = 512 };
+
+/* Prepares a launch of kernel "mix" whose sizes differ by dimension, with a partial workgroup in
+ * each. `hidden` gets every kind of hidden argument, at byte WORD * kind, and *k the kernel with
+ * them. Returns the code object. */
+static struct code_object *prepare(struct kernel_argument hidden[ARG_KINDS], struct kernel *k,
+                                   struct dispatch *d)
+{
+    struct code_object *object;
+    assert_int_equal(
+        code_object_load(kernels.data, kernels.size, GFX942, 0, &object, why, sizeof(why)),
+        CODE_OBJECT_OK);
+    *k = *code_object_kernel(object, "mix");
+    k->metadata.args = hidden;
+    k->metadata.nargs = 0;
+    k->metadata.kernarg_bytes = WORD * ARG_KINDS;
+    k->metadata.uniform_workgroup = false;
+    for (unsigned kind = 0; kind < ARG_KINDS; kind++)
+        if (argument_is_hidden(kind))
+            hidden[k->metadata.nargs++] = (struct kernel_argument){WORD * kind, WORD, kind};
+    const struct dispatch_request request = {.kernel = k,
+                                             .grid = {GRID_X, GRID_Y, GRID_Z},
+                                             .block = {X, Y, Z},
+                                             .dynamic_lds = DYNAMIC,
+                                             .lds_limit = 65536,
+                                             .hostcall_buffer = 0x123456789a};
+    assert_int_equal(dispatch_prepare(&request, d, why, sizeof(why)), DISPATCH_OK);
+    return object;
+}
+
+static void hidden_arguments_describe_the_launch(void **state)
+{
+    (void)state;
+    struct kernel_argument hidden[ARG_KINDS];
+    struct kernel k;
+    struct dispatch d;
+    struct code_object *const object = prepare(hidden, &k, &d);
+    const uint64_t expected[ARG_KINDS] = {
+        [ARG_BLOCK_COUNT_X] = GRID_X / X,
+        [ARG_BLOCK_COUNT_Y] = GRID_Y / Y,
+        [ARG_BLOCK_COUNT_Z] = GRID_Z / Z,
+        [ARG_GROUP_SIZE_X] = X,
+        [ARG_GROUP_SIZE_Y] = Y,
+        [ARG_GROUP_SIZE_Z] = Z,
+        [ARG_REMAINDER_X] = GRID_X % X,
+        [ARG_REMAINDER_Y] = GRID_Y % Y,
+        [ARG_REMAINDER_Z] = GRID_Z % Z,
+        [ARG_GRID_DIMS] = 3,
+        [ARG_HOSTCALL_BUFFER] = 0x123456789a,
+        [ARG_DYNAMIC_LDS_SIZE] = DYNAMIC,
+        [ARG_PRIVATE_BASE] = PRIVATE_APERTURE >> 32,
+        [ARG_SHARED_BASE] = SHARED_APERTURE >> 32,
+        [ARG_QUEUE_PTR] = (uintptr_t)d.queue,
+    };
+    for (unsigned kind = 0; kind < ARG_KINDS; kind++)
+        if (argument_is_hidden(kind) && number(d.kernarg, WORD * kind, WORD) != expected[kind])
+            fail_msg("hidden argument %u", kind);
+    dispatch_release(&d);
+    code_object_destroy(object);
+}
+
+/* Compares the fields of hsa_kernel_dispatch_packet_t (HSA Runtime Programmer's Reference Manual
+ * 1.2, 2.9.6). Kernels must not store to the packet or to their arguments. */
+static void the_packet_describes_the_launch(void **state)
+{
+    (void)state;
+    struct kernel_argument hidden[ARG_KINDS];
+    struct kernel k;
+    struct dispatch d;
+    struct code_object *const object = prepare(hidden, &k, &d);
+    const struct {
+        unsigned at, size;
+        uint64_t value;
+    } fields[] = {
+        {2, 2, 3},
+        {4, 2, X},
+        {6, 2, Y},
+        {8, 2, Z},
+        {12, 4, GRID_X},
+        {16, 4, GRID_Y},
+        {20, 4, GRID_Z},
+        {24, 4, k.descriptor.private_segment_bytes},
+        {28, 4, k.descriptor.group_segment_bytes + DYNAMIC},
+        {32, 8, k.descriptor_address},
+        {40, 8, (uintptr_t)d.kernarg},
+    };
+    for (unsigned i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        if (number(d.packet, fields[i].at, fields[i].size) != fields[i].value)
+            fail_msg("packet, byte %u", fields[i].at);
+    struct hipsim_mem_cursor cursor = {0};
+    assert_int_equal(hipsim_mem_check(&cursor, (uintptr_t)d.kernarg, 4, true),
+                     HIPSIM_MEM_READ_ONLY);
+    assert_int_equal(hipsim_mem_check(&cursor, (uintptr_t)d.packet, 4, true), HIPSIM_MEM_READ_ONLY);
+    assert_int_equal(hipsim_mem_check(&cursor, (uintptr_t)d.queue, 4, true), HIPSIM_MEM_OK);
+    dispatch_release(&d);
+    code_object_destroy(object);
+}
+
 /* Runtimes place arguments by their offsets and do not compare these with .kernarg_segment_size. */
 static void arguments_beyond_the_named_segment_widen_it(void **state)
 {
@@ -324,6 +430,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contents_are_read),
         cmocka_unit_test(launch_state_is_as_described),
+        cmocka_unit_test(hidden_arguments_describe_the_launch),
+        cmocka_unit_test(the_packet_describes_the_launch),
         cmocka_unit_test(a_cooperative_launch_has_a_synchronisation_record),
         cmocka_unit_test(arguments_beyond_the_named_segment_widen_it),
         cmocka_unit_test(other_targets_are_named),

@@ -150,9 +150,20 @@ static void wide_accesses_that_are_misaligned_are_hinted_at(void **state)
     hipsim_mem_free(buffer);
 }
 
+static void every_kind_has_a_name_of_its_own(void **state)
+{
+    (void)state;
+    for (unsigned kind = 0; kind < FAULT_KINDS; kind++) {
+        assert_non_null(fault_name(kind));
+        for (unsigned other = 0; other < kind; other++)
+            assert_string_not_equal(fault_name(kind), fault_name(other));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_has_a_name_of_its_own),
         cmocka_unit_test(launches_continue_after_every_kind),
         cmocka_unit_test(kernels_continue_with_the_present_values),
         cmocka_unit_test(places_are_recorded_once),

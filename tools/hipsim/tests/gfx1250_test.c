@@ -602,6 +602,9 @@ static void products_need_distance(void **state)
          "v_exp_f32 v1, v2\nv_add_f32 v3, v1, v4\n", FAULT_STRICT},
         {"v_exp_f32 v1, v2\nv_rcp_f32 v3, v1\n", "v_exp_f32 v1, v2\nv_mov_b32 v2, v5\n",
          FAULT_STRICT},
+        /* after a product, which keeps the check on for longer than an exponential needs */
+        {BF16 "v_exp_f32 v30, v31\nv_nop\nv_add_f32 v32, v30, v33\n",
+         BF16 "v_exp_f32 v30, v31\nv_add_f32 v32, v30, v33\n", FAULT_STRICT},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct program good = wave32(), bad = good;

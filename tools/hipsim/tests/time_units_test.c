@@ -258,6 +258,31 @@ static void matrix_instructions_have_a_shadow_and_a_width(void **state)
     }
 }
 
+/* Tests all pairs of formats: fp8, bf8, fp6, bf6 and fp4, whose operands have 8, 6 or 4 registers.
+ * Only a product of two narrow formats takes half the clocks, and has the class of fp4. */
+static void both_formats_decide_the_class(void **state)
+{
+    (void)state;
+    enum { FORMATS = 5 };
+    static const unsigned registers[FORMATS] = {8, 8, 6, 6, 4};
+    const unsigned wide = time_matrix_cycles(GFX950, "v_mfma_f32_16x16x128_f8f6f4", 0, 0);
+    for (unsigned a = 0; a < FORMATS; a++) {
+        for (unsigned b = 0; b < FORMATS; b++) {
+            char text[160];
+            snprintf(text, sizeof(text),
+                     "v_mfma_f32_16x16x128_f8f6f4 a[0:3], v[8:%u], v[16:%u], a[0:3] cbsz:%u "
+                     "blgp:%u",
+                     7 + registers[a], 15 + registers[b], a, b);
+            const struct time_op op = op_of(GFX950, text);
+            const bool narrow = registers[a] < 8 && registers[b] < 8;
+            assert_int_equal(op.matrix_class, narrow ? MATRIX_4 : MATRIX_8);
+            assert_int_equal(op.matrix, narrow ? wide / 2 : wide);
+            assert_int_equal(op.reads[0].count, registers[a]);
+            assert_int_equal(op.reads[1].count, registers[b]);
+        }
+    }
+}
+
 static struct time_lds_cost lds(enum gfx_target target, bool is_store, unsigned bytes,
                                 unsigned stride)
 {
@@ -505,6 +530,7 @@ int main(void)
         cmocka_unit_test(instructions_have_a_port_and_a_cost),
         cmocka_unit_test(waits_and_pairs_have_their_numbers),
         cmocka_unit_test(matrix_instructions_have_a_shadow_and_a_width),
+        cmocka_unit_test(both_formats_decide_the_class),
         cmocka_unit_test(lds_widths_take_their_phases),
         cmocka_unit_test(wide_loads_and_stores_have_phases_of_their_own),
         cmocka_unit_test(lds_phases_cover_the_wave),
