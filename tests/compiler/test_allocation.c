@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Tests the front end when memory runs out: the first allocation fails, then the second, and so on
- * until everything succeeds. Each time the error is "out of memory", nothing leaks (ASan checks),
- * and no output is half written. The test is linked with --wrap for malloc, calloc, realloc and
- * strdup. This affects our calls but not the calls inside shared libraries.
+ * until everything succeeds. Each time the error is "out of memory", every block is freed, and no
+ * output is half written. The test is linked with --wrap for malloc, calloc, realloc, strdup and
+ * free. This affects our calls but not the calls inside shared libraries.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,25 +35,62 @@ static bool fails(void)
     return memory->until_failure == 0 && memory->failed;
 }
 
+/* The blocks that this process has allocated since n_live was last 0 and not freed. */
+static void *live[4096];
+static size_t n_live;
+
+/* Adds a new block to live[] and returns it. NULL: no block. */
+static void *add_live(void *block)
+{
+    if (block && n_live < sizeof(live) / sizeof(live[0]))
+        live[n_live++] = block;
+    return block;
+}
+
+/* Removes a block from live[], if it is there: the newest first, since it lives the shortest. */
+static void remove_live(const void *block)
+{
+    for (size_t i = n_live; i-- > 0;) {
+        if (live[i] == block) {
+            live[i] = live[--n_live];
+            return;
+        }
+    }
+}
+
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
 char *__real_strdup(const char *s);
+void __real_free(void *block);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 char *__wrap_strdup(const char *s);
+void __wrap_free(void *block);
 
-void *__wrap_malloc(size_t size) { return fails() ? NULL : __real_malloc(size); }
+void *__wrap_malloc(size_t size) { return fails() ? NULL : add_live(__real_malloc(size)); }
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-    return fails() ? NULL : __real_calloc(count, size);
+    return fails() ? NULL : add_live(__real_calloc(count, size));
 }
 
-void *__wrap_realloc(void *old, size_t size) { return fails() ? NULL : __real_realloc(old, size); }
+void *__wrap_realloc(void *old, size_t size)
+{
+    void *const block = fails() ? NULL : __real_realloc(old, size);
+    if (block)
+        remove_live(old);
+    return add_live(block);
+}
 
-char *__wrap_strdup(const char *s) { return fails() ? NULL : __real_strdup(s); }
+char *__wrap_strdup(const char *s) { return fails() ? NULL : add_live(__real_strdup(s)); }
+
+void __wrap_free(void *block)
+{
+    remove_live(block);
+    __real_free(block);
+}
 
 /* Makes the n-th and all later allocations fail. */
 static void fail_from(long n)
@@ -89,6 +126,7 @@ static long count_failures(const char *text, bool expected)
     for (long n = 0;; n++) {
         struct attnc_description desc;
         struct attnc_diag d;
+        n_live = 0;
         fail_from(n);
         bool result = read(text, &desc, &d);
         bool ran_out = memory->failed;
@@ -98,6 +136,8 @@ static long count_failures(const char *text, bool expected)
         assert_true(result == (desc.count > 0));
         attnc_diag_clear(&d);
         attnc_description_free(&desc);
+        if (n_live)
+            fail_msg("%zu blocks leak if allocation %ld fails", n_live, n);
         if (!ran_out)
             return n;
         assert_true(n < 1000);
@@ -142,6 +182,7 @@ static void building(void **state)
         const struct attnc_build_options options = {
             .compile_one = compile_nothing, .jobs = 1, .compile.stage = ATTNC_STAGE_LINKED};
         assert_true(read(text, &desc, &d));
+        n_live = 0;
         fail_from(n);
         bool good_result = attnc_build(&desc, &options, &result, &d);
         bool ran_out = memory->failed;
@@ -149,6 +190,8 @@ static void building(void **state)
         assert_true(good_result == !ran_out);
         assert_true(good_result || d.no_memory || d.errors);
         attnc_build_result_free(&result);
+        if (n_live)
+            fail_msg("%zu blocks leak if allocation %ld fails", n_live, n);
         attnc_diag_clear(&d);
         attnc_description_free(&desc);
         if (!ran_out) {
