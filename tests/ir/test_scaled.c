@@ -314,9 +314,35 @@ static void pairs_stay_together(void **state)
     assert_false(tir_mma_scales(p.mma, false, &a, &scales));
 }
 
+/* A machine has products of unequal sides, and one argument apart from each other. */
+static void products_are_found_by_every_argument(void **state)
+{
+    (void)state;
+    enum { ROWS = 6 };
+    static const struct tir_mma rows[ROWS] = {
+        {.m = 32, .n = 16, .k = 8, .in_dtype = TIR_F16},
+        {.m = 16, .n = 32, .k = 8, .in_dtype = TIR_F16},
+        {.m = 16, .n = 32, .k = 4, .in_dtype = TIR_F16, .by_k = true},
+        {.m = 16, .n = 32, .scaled = true, .left_format = TIR_MX_E2M1},
+        {.m = 32, .n = 16, .scaled = true, .left_format = TIR_MX_E2M1},
+        {.m = 32, .n = 16, .scaled = true, .right_format = TIR_MX_E2M1},
+    };
+    const struct tir_machine m = {.mma = rows, .n_mma = ROWS};
+    assert_int_equal(tir_find_mma(&m, 32, 16, 0, TIR_F16), 0);
+    assert_int_equal(tir_find_mma(&m, 16, 32, 0, TIR_F16), 1);
+    assert_int_equal(tir_find_mma(&m, 16, 32, 4, TIR_F16), 2);
+    assert_int_equal(tir_find_mma(&m, 32, 16, 4, TIR_F16), -1);
+    assert_int_equal(tir_find_mma(&m, 16, 32, 8, TIR_BF16), -1);
+    assert_int_equal(tir_find_mma_scaled(&m, 16, 32, TIR_MX_E2M1, TIR_MX_E4M3), 3);
+    assert_int_equal(tir_find_mma_scaled(&m, 32, 16, TIR_MX_E2M1, TIR_MX_E4M3), 4);
+    assert_int_equal(tir_find_mma_scaled(&m, 32, 16, TIR_MX_E4M3, TIR_MX_E2M1), 5);
+    assert_int_equal(tir_find_mma_scaled(&m, 16, 32, TIR_MX_E4M3, TIR_MX_E4M3), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_are_found_by_every_argument),
         cmocka_unit_test(blocks_of_k_have_their_scales),
         cmocka_unit_test(an_operand_may_have_one_scale),
         cmocka_unit_test(scales_elsewhere_are_refused),

@@ -263,6 +263,57 @@ static void no_plan_takes_32_mib(void **state)
     assert_int_equal(plan_of(2048, 0, 64, 16384, UNITS_MI300X).run, 0);
 }
 
+/* Fails unless each tensor of the workspace of a plan has memory of its own: an index and a score
+ * for each key and block of a partial result or of a run, and the arrays of attn_plan. */
+static void check_tensors_of_plan(int32_t top_k, int32_t top_blocks, int32_t rows, int32_t keys)
+{
+    const struct attn_indexer_topk_workspace w = plan_of(top_k, top_blocks, rows, keys, 304);
+    const size_t lists = (size_t)w.lists, pieces = (size_t)rows + lists - 1;
+    const size_t partials = pieces < 2 * (lists - 1) ? pieces : 2 * (lists - 1);
+    const size_t runs = w.run ? partials / 2 : 0, key = 4 * (size_t)top_k,
+                 block = 4 * (size_t)top_blocks;
+    const struct {
+        const char *name;
+        size_t at, bytes;
+    } tensors[] = {
+        {"indices", w.indices, partials * key},
+        {"values", w.values, partials * key},
+        {"blocks", w.blocks, partials * block},
+        {"block_values", w.block_values, partials * block},
+        {"run_indices", w.run_indices, runs * key},
+        {"run_values", w.run_values, runs * key},
+        {"run_blocks", w.run_blocks, runs * block},
+        {"run_block_values", w.run_block_values, runs * block},
+        {"work_indptr", w.work_indptr, 4 * (lists + 1)},
+        {"work_info", w.work_info, 32 * pieces},
+        {"reduce_indptr", w.reduce_indptr, 4 * ((size_t)rows + 1)},
+        {"reduce_final_map", w.reduce_final_map, 8 * (size_t)rows},
+        {"reduce_partial_map", w.reduce_partial_map, 4 * partials},
+    };
+    const size_t count = sizeof(tensors) / sizeof(tensors[0]);
+    for (size_t i = 0; i < count; i++) {
+        if (tensors[i].at % 16 || tensors[i].at + tensors[i].bytes > w.bytes)
+            fail_msg("%d rows of %d keys: %s at %zu of %zu bytes", rows, keys, tensors[i].name,
+                     tensors[i].at, w.bytes);
+        for (size_t j = 0; j < i; j++)
+            if (tensors[j].at < tensors[i].at + tensors[i].bytes &&
+                tensors[i].at < tensors[j].at + tensors[j].bytes)
+                fail_msg("%d rows of %d keys: %s and %s overlap", rows, keys, tensors[j].name,
+                         tensors[i].name);
+    }
+}
+
+static void each_tensor_of_a_plan_has_its_memory(void **state)
+{
+    (void)state;
+    static const int32_t rows[] = {1, 3, 64, 1000};
+    for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++)
+        for (int32_t keys = 4096; keys <= 1 << 20; keys *= 16) {
+            check_tensors_of_plan(511, 0, rows[r], keys);
+            check_tensors_of_plan(33, 5, rows[r], keys);
+        }
+}
+
 static void what_is_out_of_range_is_refused(void **state)
 {
     (void)state;
@@ -367,6 +418,7 @@ int main(void)
         cmocka_unit_test(lists_of_a_plan_have_memory_of_their_own),
         cmocka_unit_test(runs_are_as_many_as_a_row_needs),
         cmocka_unit_test(no_plan_takes_32_mib),
+        cmocka_unit_test(each_tensor_of_a_plan_has_its_memory),
         cmocka_unit_test(what_is_out_of_range_is_refused),
         cmocka_unit_test(columns_of_logits_are_shared_out),
         cmocka_unit_test(few_tokens_share_columns),

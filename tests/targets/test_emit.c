@@ -72,6 +72,39 @@ static void every_kind_of_output_has_its_format(void **state)
     tir_func_destroy(k.f);
 }
 
+/* Fails unless the instruction `call` of an op has a fence before and after it, so that LLVM moves
+ * no access across it. */
+static void check_fenced(const char *target, unsigned opcode, int64_t imm, const char *call)
+{
+    struct kernel k = kernel_create(target, 1, 1);
+    keep(&k, unknown(&k, tir_vec(TIR_I32, 1)));
+    make(&k, opcode, (struct tir_type){0}, NULL, 0, imm, 0, 0);
+    keep(&k, unknown(&k, tir_vec(TIR_I32, 1)));
+    tir_return(&k.b);
+    struct tgt_blob llvm = emit(&k, TGT_EMIT_LLVM);
+    char *const text = strndup((const char *)llvm.data, llvm.size), *const store =
+                                                                        strstr(text, " store ");
+    char *const before = store ? strstr(store, " fence ") : NULL;
+    char *const at = before ? strstr(before, call) : NULL;
+    char *const after = at ? strstr(at, " fence ") : NULL;
+    char *const load = at ? strstr(at, " load ") : NULL;
+    if (!after || !load || after > load)
+        fail_msg("%s: %s lacks a fence:\n%s", target, call, text);
+    free(text);
+    tgt_blob_free(&llvm);
+    tir_func_destroy(k.f);
+}
+
+static void waits_and_barriers_are_between_fences(void **state)
+{
+    (void)state;
+    check_fenced("gfx942", TIR_barrier, 0, "@llvm.amdgcn.s.barrier(");
+    check_fenced("gfx942", TIR_waitcnt, 0, "@llvm.amdgcn.s.waitcnt(");
+    check_fenced("gfx950", TIR_wait, -1, "@llvm.amdgcn.s.waitcnt(");
+    check_fenced("gfx1250", TIR_barrier, 0, "@llvm.amdgcn.s.barrier(");
+    check_fenced("gfx1250", TIR_wait_tensor, 0, "@llvm.amdgcn.s.wait.tensorcnt(");
+}
+
 /* A phi of bytes would take a register for each byte, and a wait for the loads to unpack them. */
 static void bytes_pass_branches_as_words(void **state)
 {
@@ -286,6 +319,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_output_has_its_format),
+        cmocka_unit_test(waits_and_barriers_are_between_fences),
         cmocka_unit_test(bytes_pass_branches_as_words),
         cmocka_unit_test(a_trimmed_kernel_gets_the_registers_it_uses),
         cmocka_unit_test(facts_are_those_of_the_code_object),
