@@ -3,6 +3,7 @@
 norms of latent attention and the table of the documentation."""
 import pathlib
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -10,7 +11,7 @@ import attn
 import attn.aiter as aiter
 import support
 import test_aiter as base
-from attn.aiter import _common, _forms, _split
+from attn.aiter import _common, _forms, _mla, _split
 from support import FP8, FP8_MAX
 from test_aiter import ALIBI, D, GQA, H, HK, P
 
@@ -425,6 +426,25 @@ class Decode:
             self.assertIsNotNone(lse)
         with self.assertRaisesRegex(aiter.NotServed, "no soft cap"):
             self.latent([3], [700], aiter.mla_prefill_fwd, logit_cap=30.0)
+
+    def test_layers_of_a_step_share_a_plan(self):
+        ops, kept = [], []
+        original = self.session.op
+
+        def op(kind, **desc):
+            ops.append(kind)
+            return original(kind, **desc)
+
+        def layer(q, rows, out, *lists, **more):
+            if not kept:  # the plan reads the lists, and neither queries nor rows
+                nothing = [self.t(np.zeros(x.shape, np.float16)) for x in (q, rows, out)]
+                kept.append(_mla.plan_prefill(*nothing, *lists, **more))
+            return out, kept[0](q, rows, out)
+
+        with mock.patch.object(self.session, "op", op):
+            for _ in range(2):
+                self.latent([65, 4, 9], [400, 90, 30], layer)
+        self.assertEqual(ops.count("plan"), 1)
 
     def test_mla_gluon(self):
         lengths, heads = [700, 33, 2], 5

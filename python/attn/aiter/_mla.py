@@ -110,8 +110,18 @@ def mla_prefill_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_p
     """Computes absorbed attention of queries after a cached prefix, with a causal mask, in one launch. A sequence with
     more queries than the pack's kernels take is split into pieces. Returns (o, LSE [queries, 1, heads, 1]); the LSE is
     None if the pack has no kernel with lse."""
+    c.refuse("mla_prefill_fwd", logit_cap=(logit_cap != 0, CAP))
+    lse = plan_prefill(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q, sm_scale,
+                       num_kv_splits)(q, kv_buffer, o)
+    return o, None if lse is None else c.view(lse, lse.shape[0], 1, lse.shape[1], 1)
+
+
+def plan_prefill(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q, sm_scale=None,
+                 num_kv_splits=None):
+    """Cuts the sequences of mla_prefill_fwd() into pieces and plans their work lists. Returns a function of (q,
+    kv_buffer, o) that computes one layer of the step and returns its LSE [queries, heads], or None. Every layer has the
+    shapes, types and lists of pages of the arguments here."""
     call, page, batch = "mla_prefill_fwd", kv_buffer.shape[1], qo_indptr.shape[0] - 1
-    c.refuse(call, logit_cap=(logit_cap != 0, CAP))
     starts, longest = kv_indptr[:batch + 1], int(max_seqlen_q)
     lists = [qo_indptr, starts, c.lens_of_pages(starts, kv_last_page_lens, page)]
     s, desc, call_args, _ = latent_call(call, q, kv_buffer, o, *lists[:2], kv_indices, lists[2], longest, sm_scale)
@@ -120,10 +130,16 @@ def mla_prefill_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_p
     desc = found[0] if found else dict(desc, q_len=min(longest, QUERIES))
     if desc["q_len"] < longest:
         lists = pieces(*lists, q.shape[0], desc["q_len"])
-    lse = c.floats(q, (q.shape[0], q.shape[1])) if desc["lse"] else None
-    call_args.update(zip(("qo_indptr", "kv_indptr", "kv_lens"), lists), lse=None if lse is None else c.transpose(lse))
-    _split.launch(s, "mla_decode", desc, call_args, lists[2].shape[0], num_kv_splits)
-    return o, None if lse is None else c.view(lse, lse.shape[0], 1, lse.shape[1], 1)
+    call_args.update(zip(("qo_indptr", "kv_indptr", "kv_lens"), lists))
+    launch = _split.plan(s, "mla_decode", desc, call_args, lists[2].shape[0], num_kv_splits)
+    del call_args["q"], call_args["out"], call_args["k_cache"]  # a layer's own, which a step must not keep
+
+    def run(q, kv_buffer, o):
+        lse = c.floats(q, (q.shape[0], q.shape[1])) if desc["lse"] else None
+        launch(dict(call_args, q=q, k_cache=kv_buffer, out=o, lse=None if lse is None else c.transpose(lse)))
+        return lse
+
+    return run
 
 
 def mla_gluon(q_nope, q_pe, kv_c, o, page_table, seq_info, sm_scale, k_pe=None, kv_pe_offset=512, use_2d_view=True,

@@ -63,19 +63,24 @@ def tickets_of(s, q, stream, kind, shape):
 
 
 def launch(s, kind, desc, call, batch, most=None, longest=0):
-    """Launches decode or mla_decode. `call` has its arguments without work lists; `most` bounds the
-    workgroups that a sequence and kv head get, on average: 1 is no split. `longest` is the number of keys of the
-    longest sequence, 0 if not known. Decode adds up its parts in the same launch if a pack has that kernel, unless
-    `attnc tune` chose a combine."""
-    q, out, op = call["q"], call["out"], s.op(kind, **desc)
+    """Launches decode or mla_decode, after plan if the batch is split. The arguments are plan()'s."""
+    plan(s, kind, desc, call, batch, most, longest)(call)
+
+
+def plan(s, kind, desc, call, batch, most=None, longest=0):
+    """Chooses the split of a call of decode or mla_decode, and launches plan if the batch is split. `call` has its
+    arguments without work lists; `most` bounds the workgroups that a sequence and kv head get, on average: 1 is no
+    split. `longest` is the number of keys of the longest sequence, 0 if not known. Decode adds up its parts in the same
+    launch if a pack has that kernel, unless `attnc tune` chose a combine. Returns a function that launches calls with
+    these lengths and lists of pages, such as the calls of a step's layers."""
+    q, op = call["q"], s.op(kind, **desc)
     stream, heads, kv_heads = c.stream(q), desc["heads"], desc.get("kv_heads", 1)
     once = s.op(kind, **desc, one_launch=True) if s.has(kind, **desc, one_launch=True) else None
     split = split_of(s, op, batch, kv_heads, most, longest, once)
     once = once if split.one_launch else None
     joined = joined_of(desc)
     if not split.lists or not s.has("plan") or not (once or s.has("combine", **joined)):
-        op(**call, stream=stream)
-        return
+        return lambda call: op(**call, stream=c.stream(call["q"]))
     window = call["window_left"] + 1 if desc["mask"] == "window" else 0
     shape = (batch, desc["q_len"], heads, kv_heads, split.lists, window)
     sizes = s.sizes.get(shape)
@@ -90,17 +95,22 @@ def launch(s, kind, desc, call, batch, most=None, longest=0):
                  work_info=info, reduce_indptr=tiles, reduce_final_map=final,
                  reduce_partial_map=partial, q_len=desc["q_len"], heads=heads, kv_heads=kv_heads,
                  window=window, item_cost=split.item_cost, merge_rate=split.merge_rate, unit_keys=split.unit_keys, stream=stream)
-    call = dict(call, work_indptr=lists, work_info=info, partial_out=part_out, partial_lse=part_lse,
-                partial_rows=rows, stream=stream)
-    if once is not None:
-        once(**call, reduce_indptr=tiles, reduce_partial_map=partial,
-             tickets=tickets_of(s, q, stream, kind, (batch, 32) if kind == "mla_decode" else (batch, kv_heads, 32)))
-        return
-    op(**call)
-    s.op("combine", **joined)(
-        out=out, lse=call.get("lse"), sinks=call.get("sinks"), partial_out=part_out,
-        partial_lse=part_lse, reduce_indptr=tiles, reduce_final_map=final, reduce_partial_map=partial,
-        q_len=desc["q_len"], partial_rows=rows, stream=stream)
+    parts = {"partial_out": part_out, "partial_lse": part_lse, "partial_rows": rows}
+    reduced = {"reduce_indptr": tiles, "reduce_partial_map": partial}
+
+    def run(call):
+        q, stream = call["q"], c.stream(call["q"])
+        call = dict(call, work_indptr=lists, work_info=info, **parts, stream=stream)
+        if once is not None:
+            counters = (batch, 32) if kind == "mla_decode" else (batch, kv_heads, 32)
+            once(**call, **reduced, tickets=tickets_of(s, q, stream, kind, counters))
+            return
+        op(**call)
+        s.op("combine", **joined)(
+            out=call["out"], lse=call.get("lse"), sinks=call.get("sinks"), **parts, **reduced, reduce_final_map=final,
+            q_len=desc["q_len"], stream=stream)
+
+    return run
 
 
 TILE = 128  # smallest number of a head's queries in a workgroup of prefill

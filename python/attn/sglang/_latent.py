@@ -9,6 +9,7 @@ import attn.aiter as aiter
 from attn import _engine
 from attn.aiter import NotServed
 from attn.aiter import _common as calls
+from attn.aiter._mla import plan_prefill
 from attn.sglang._backend import DTYPES, MOST_DRAFTS, Pages, Pooled, drafts_of, layers_of, open_device
 
 PIECE = 16  # largest number of queries of a sequence in one piece of absorbed prefill
@@ -69,6 +70,7 @@ class LatentBackend(LatentRows):
         self.planned = None  # the member of self.steps that planned the current step; None in a step with prompts
         self.one = torch.ones(1, dtype=torch.float32, device=self.pages.table.device)
         self.step = None
+        self.pieces = None  # a function that computes a layer of a step with prompts; None before its first layer
 
     def fresh(self, runner, rows):
         """Returns a copy that plans steps of up to `rows` queries, one of each sequence, in tensors of its own."""
@@ -88,6 +90,7 @@ class LatentBackend(LatentRows):
         if forward_batch.forward_mode.is_idle():
             return
         lengths, table, starts, longest = self.step = self.pages.fill(forward_batch)
+        self.pieces = None
         if self.pages.tree(forward_batch):
             raise NotServed("attn", "latent attention to drafts that form trees")
         mode = forward_batch.forward_mode
@@ -122,9 +125,11 @@ class LatentBackend(LatentRows):
 
     def prefill(self, q, rows, out):
         """Computes prompts and chunks of prompts in one launch. Long ones are cut into pieces of up to PIECE
-        queries."""
+        queries. The step's first layer makes the pieces and the plan for all layers."""
         if self.kind.kv_dtype == "fp8":
             raise NotServed("attn", "absorbed prefill over a cache of fp8")
         _, _, starts, longest = self.step
-        aiter.mla_prefill_fwd(q, rows, out, starts, self.indptr, self.indices, self.last, longest,
-                              sm_scale=self.kind.scale)
+        if self.pieces is None:
+            self.pieces = plan_prefill(q, rows, out, starts, self.indptr, self.indices, self.last, longest,
+                                       sm_scale=self.kind.scale)
+        self.pieces(q, rows, out)
