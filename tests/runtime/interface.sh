@@ -54,6 +54,9 @@ def drop_function(root):
         for child in list(parent):
             if child.get('name') == 'attn_device_open':
                 parent.remove(child)
+def pad(root):
+    kind, all_members = members(root, 'attn_prefill_args')
+    kind.remove(all_members[-1])
 def shorten(root):
     kind, all_members = members(root, 'attn_prefill_args')
     last = int(all_members[-1].get('layout-offset-in-bits'))
@@ -61,10 +64,12 @@ def shorten(root):
     kind.set('size-in-bits', str(last))
 change('without-member', lambda root: drop(root, 3))
 change('without-function', drop_function)
+change('padded', pad)
 change('shorter', shorten)
 END
 ! compatible "$work/now" "$work/without-member" || fail 'a member that is gone is not noticed'
 ! compatible "$work/without-member" "$work/now" || fail 'a member that came into the middle is not noticed'
+! compatible "$work/padded" "$work/now" || fail 'a member that came into padding is not noticed'
 ! compatible "$work/now" "$work/without-function" || fail 'a function that is gone is not noticed'
 compatible "$work/without-function" "$work/now" || fail 'a function that came is refused'
 compatible "$work/shorter" "$work/now" || { cat "$work/difference"; fail 'a member that came at the end is refused'; }
