@@ -9,11 +9,12 @@ trap 'rm -rf "$root"' EXIT
 cd "$root"
 fail() { echo "on_gpu: $*" >&2; exit 1; }
 export XDG_CACHE_HOME="$root/cache"
+mkdir here lines
 echo 'kernels: [{ op: decode, head_dim: 64, gqa: 8, page_size: 16 }]' >d.yaml
-echo 'decode batch=1,k=128,heads=8' >shapes
-mkdir here
+cp d.yaml shapes # a description may have the name of another file of the archive
+echo 'decode batch=1,k=128,heads=8' >lines/shapes
 LD_LIBRARY_PATH="$2" HIPSIM=target=gfx950 SHAKY=noise=1,execute=4096 \
-    "$attnc" on-gpu d.yaml --short --shapes shapes -o here/out.tar.gz 2>log || { cat log; exit 1; }
+    "$attnc" on-gpu shapes --short --shapes lines/shapes -o here/out.tar.gz 2>log || { cat log; exit 1; }
 grep -q '1 kernel, a minute' log || fail 'no estimate'
 grep -qF '[5/5] tune: good' log || fail 'no progress'
 ! "$attnc" on-gpu d.yaml --device sim -o here/out.tar.gz 2>again || fail 'replaced results'
@@ -26,9 +27,10 @@ status=0
 
 mkdir there
 tar -C there -xzf here/out.tar.gz
-for file in on-gpu.json verify.json bench.out tuned.yaml tuned.attnpack tuned.sqlite loops d.yaml shapes; do
+for file in on-gpu.json verify.json bench.out tuned.yaml tuned.attnpack tuned.sqlite loops; do
     [ -s "there/out/$file" ] || fail "$file is missing"
 done
+cmp d.yaml there/out/descriptions/shapes && cmp lines/shapes there/out/shapes || fail 'a description and another file share a name'
 python3 - there/out/on-gpu.json "$root" <<'END' || fail 'facts are wrong'
 import json, sys
 text = open(sys.argv[1]).read()

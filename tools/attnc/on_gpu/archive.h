@@ -10,6 +10,8 @@
 #define ARCHIVE_LOOPS "loops"       /* the output of attnc probes */
 /* A copy of the file given by --shapes; absent without that option. */
 #define ARCHIVE_SHAPES "shapes"
+/* The folder with copies of the descriptions, whose names are the user's. */
+#define ARCHIVE_DESCRIPTIONS "descriptions"
 #define ARCHIVE_DB "tuned.sqlite" /* the database of attnc tune */
 
 #endif

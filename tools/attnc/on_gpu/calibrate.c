@@ -28,6 +28,7 @@ struct visit {
     struct attnc_yaml yaml;
     /* Parameters that fit the loops, in the form of --parameters; "": none has changed. */
     char parameters[TEXT];
+    char descriptions[MOST_DESCRIPTIONS][PATH_MAX]; /* paths of descriptions in `folder` */
 };
 
 /* Returns the value of `key` in a YAML map; NULL if it is absent or `map` is NULL or no map. */
@@ -133,7 +134,7 @@ static bool is_plain(const char *name) { return name[0] && name[0] != '-' && !st
 
 /* Adds the archive's descriptions to a command line. Returns false if there is none, if there are
  * too many, or if a name is not plain. */
-static bool add_descriptions(const struct visit *v, struct step_line *line)
+static bool add_descriptions(struct visit *v, struct step_line *line)
 {
     const struct attnc_yaml_node *list = find(v, attnc_yaml_node(&v->yaml, 1), "descriptions");
     size_t count = 0;
@@ -142,7 +143,9 @@ static bool add_descriptions(const struct visit *v, struct step_line *line)
         if (n->kind != ATTNC_YAML_SCALAR || !is_plain(attnc_yaml_text(&v->yaml, n)) ||
             count++ == MOST_DESCRIPTIONS)
             return false;
-        step_add(line, attnc_yaml_text(&v->yaml, n));
+        char *const path = v->descriptions[count - 1];
+        snprintf(path, PATH_MAX, ARCHIVE_DESCRIPTIONS "/%s", attnc_yaml_text(&v->yaml, n));
+        step_add(line, path);
     }
     return count > 0;
 }

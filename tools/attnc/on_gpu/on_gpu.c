@@ -107,14 +107,15 @@ static int copy_in(const struct visit *v, const char *path, const char *name)
     return code;
 }
 
-/* Writes the built-in description into the folder and makes it the only description. Returns an
- * exit_code after a message. */
+/* Writes the built-in description into the folder's part for descriptions and makes it the only
+ * description. Returns an exit_code after a message. */
 static int write_own(struct visit *v)
 {
     const char *const *lines = args.is_short ? on_gpu_short : on_gpu_first;
     struct output o;
     char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/first.yaml", v->folder) >= (int)sizeof(path) ||
+    if (snprintf(path, sizeof(path), "%s/" ARCHIVE_DESCRIPTIONS "/first.yaml", v->folder) >=
+            (int)sizeof(path) ||
         begin_output(&o) != EXIT_GOOD)
         return EXIT_ENVIRONMENT;
     for (; *lines; lines++)
@@ -151,15 +152,21 @@ static int find_descriptions(struct visit *v, int argc, char **argv)
     return EXIT_GOOD;
 }
 
-/* Copies the descriptions into the folder, for attnc calibrate; without any, writes the built-in
- * one. The steps read the originals, which may include files beside them. Returns an exit_code
- * after a message. */
+/* Makes the folder's part for descriptions and copies the descriptions there, for attnc calibrate;
+ * without any, writes the built-in one. The steps read the originals, which may include files
+ * beside them. Returns an exit_code after a message. */
 static int take_descriptions(struct visit *v)
 {
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/" ARCHIVE_DESCRIPTIONS, v->folder) >= (int)sizeof(path))
+        return complain(EXIT_USER, "on-gpu: the path of %s is too long", v->folder);
+    if (mkdir(path, 0777) != 0)
+        return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
     if (!v->description_count)
         return write_own(v);
     for (unsigned i = 0; i < v->description_count; i++) {
-        const int code = copy_in(v, v->descriptions[i], name_of(v, i));
+        snprintf(path, sizeof(path), ARCHIVE_DESCRIPTIONS "/%s", name_of(v, i));
+        const int code = copy_in(v, v->descriptions[i], path);
         if (code != EXIT_GOOD)
             return code;
     }
