@@ -62,12 +62,13 @@ static uint8_t all_targets(void)
     return all;
 }
 
-/* Returns the set of targets whose check accepts the variant: bit i for target i of tgt_all. `why`,
- * unless NULL, gets the last refusal. */
-static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
+/* Returns the set `found` with the targets whose check accepts the variant: bit i for target i of
+ * tgt_all. Targets in `found` are not checked. `why`, unless NULL, gets the last refusal. */
+static uint8_t add_targets_of(const struct att_variant *v, uint8_t found, struct att_why *why)
 {
-    uint8_t found = 0;
     for (unsigned i = 0; tgt_all[i]; i++) {
+        if (found >> i & 1)
+            continue;
         struct att_variant there = *v;
         struct att_why no = {.field = ATT_FIELD_COUNT};
         there.target = tgt_all[i]->machine.name;
@@ -78,6 +79,12 @@ static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
             *why = no;
     }
     return found;
+}
+
+/* Returns the set of targets whose check accepts the variant, as add_targets_of(). */
+static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
+{
+    return add_targets_of(v, 0, why);
 }
 
 /* Gives fields of `v` another value if the op refuses their default, in the order of the refusals.
@@ -182,7 +189,7 @@ static uint8_t targets_of_any(const struct op_limits *l, const struct att_varian
     struct att_variant sized = *v;
     uint8_t found = targets_of(v, why);
     for (int i = 0; found != all_targets() && resize(l, &sized, i); i++)
-        found |= targets_of(&sized, NULL);
+        found = add_targets_of(&sized, found, NULL);
     return found;
 }
 
@@ -422,10 +429,10 @@ static uint8_t targets_of_pair(const struct att_variant *v, enum att_field other
 {
     static const int sizes[] = {64, 128, 192, 256, 320, 512, 576};
     uint8_t found = targets_of(v, NULL);
-    for (int i = 0; i < 7 && v->op->takes >> other & 1; i++) {
+    for (int i = 0; i < 7 && found != all_targets() && v->op->takes >> other & 1; i++) {
         struct att_variant changed = *v;
         set(&changed, other, sizes[i]);
-        found |= targets_of(&changed, NULL);
+        found = add_targets_of(&changed, found, NULL);
     }
     return found;
 }
