@@ -88,6 +88,9 @@ def compare_verify(printed):
             faults.append(f"attnc verify has no row like: {line}")
         elif columns(line).index(row.group(3)) != columns(there.string).index(there.group(3)):
             faults.append(f"the columns of attnc verify differ: {there.string}")
+    starts = {(m.start(3), m.start(4)) for m in map(shape.match, lines) if m}
+    if len(starts) != 1 or heading.index("REL.ERR") + len("REL.ERR") != min(starts)[0] + len("1.90e-03"):
+        faults.append(f"the columns of attnc verify are not one below the other:\n{printed}")
 
 
 def main():

@@ -579,6 +579,30 @@ static void a_report_is_one_page(void **state)
     expect("report a.pack --verified d.yaml --no-trace", 1, "", "not what `attnc verify --json`");
 }
 
+/* Rows with long names of shapes have their numbers below the headings. */
+static void columns_are_as_wide_as_names(void **state)
+{
+    (void)state;
+    write_file("d.yaml", "targets: [gfx942]\nkernels: [{ op: chosen_lists }]\n");
+    expect("build d.yaml -o a.pack -q", 0, "", "");
+    struct run r = run("verify a.pack --device sim --shapes 3");
+    assert_int_equal(r.status, 0);
+    ptrdiff_t verdict = 0;
+    int rows = 0;
+    for (const char *line = (const char *)r.out.data; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        const char *const end = line + strcspn(line, "\n"), *const word = strstr(line, "VERDICT");
+        if (word && word < end)
+            verdict = word - line;
+        if (end - line < 4 || strncmp(end - 4, "  ok", 4))
+            continue;
+        assert_int_equal(end - 2 - line, verdict);
+        rows++;
+    }
+    assert_int_equal(rows, 3);
+    end_run(&r);
+}
+
 static long largest_bytes;
 
 static int find_largest(const char *path, const struct stat *st, int kind, struct FTW *where)
@@ -759,6 +783,7 @@ int main(int argc, char **argv)
         TEST(packs_are_compared),
         TEST(packs_are_compared_by_key),
         TEST(a_report_is_one_page),
+        TEST(columns_are_as_wide_as_names),
         TEST(the_cache_is_kept_small),
         TEST(a_depfile_names_every_input),
         TEST(shells_complete_every_option),

@@ -8,6 +8,9 @@
 
 #include "tools/verify/call.h"
 
+/* The name in a row that is about no shape. */
+#define NO_SHAPE "-"
+
 /* The verification of each op. */
 static const struct verify_op *const verify_ops[] = {
 #define OP(op) &verify_##op,
@@ -21,6 +24,19 @@ const struct verify_op *verify_op_of(const char *op)
             return verify_ops[i];
     }
     return NULL;
+}
+
+size_t verify_shape_width(const char *op)
+{
+    const struct verify_op *const found = verify_op_of(op);
+    size_t width = strlen(NO_SHAPE);
+    for (size_t i = 0; found && i < found->shape_count; i++) {
+        const struct verify_shape *const shape =
+            (const void *)((const char *)found->shapes + i * found->shape_size);
+        const size_t length = strlen(shape->name);
+        width = length > width ? length : width;
+    }
+    return width;
 }
 
 void verify_fail(struct verify_row *row, const char *format, ...)
@@ -64,7 +80,7 @@ void verify_report(struct verify_run *run, const struct verify_row *row)
 
 void verify_report_fault(struct verify_run *run, const char *kernel, const char *fault)
 {
-    struct verify_row row = {.kernel = kernel, .shape = "-"};
+    struct verify_row row = {.kernel = kernel, .shape = NO_SHAPE};
     verify_fail(&row, "%s", fault);
     verify_report(run, &row);
 }

@@ -98,7 +98,8 @@ struct verify_run {
     uint64_t seed;                      /* seed of the inputs' random numbers */
     /* directory with the sources of users' logits functions; NULL: none was given */
     const char *hooks;
-    int name_width;        /* width of the table's first column in characters */
+    /* Widths of the table's first two columns in characters: names of kernels, names of shapes. */
+    int name_width, shape_width;
     size_t rows, failures; /* lines printed, and lines that failed; counted by verify_report() */
     size_t enough;         /* rows after which a kernel is done; 0: all shapes run */
     double worst;          /* largest error relative to its bound, set by verify_report() */
@@ -111,6 +112,10 @@ struct verify_run {
  * not 0. A kernel without a shape gets a row that says so. */
 void verify_kernel(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
                    size_t shapes);
+
+/** Returns the characters of the longest name of a shape of `op`; 1, for the name "-", if the op
+ * has no reference. */
+size_t verify_shape_width(const char *op);
 
 /** Counts a row and passes it to run->print. Does nothing if row->elsewhere is true. */
 void verify_report(struct verify_run *run, const struct verify_row *row);

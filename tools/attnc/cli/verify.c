@@ -99,8 +99,9 @@ struct plan {
     char hooks[200];
     /* The GPU of this machine; unused if `simulator` is not NULL. */
     struct gpu_identity found;
-    char *devices;         /* JSON objects of the devices, a comma between two; NULL: none yet */
-    int name_width;        /* characters of the longest kernel name */
+    char *devices; /* JSON objects of the devices, a comma between two; NULL: none yet */
+    /* Characters of the longest kernel name and of the longest name of a shape. */
+    int name_width, shape_width;
     const char *simulator; /* path of the simulator's HIP library; NULL: a GPU of this machine */
     uint64_t seed;
     size_t shapes; /* shapes to verify of each kernel; 0: all */
@@ -140,9 +141,9 @@ static void print_row(const struct verify_run *run, const struct verify_row *row
     }
     if (args.json || (args.quiet && !failed))
         return;
-    printf("%-*s  %-12s  %9.2e  %9.2e  %9.2e  %9.2e  %s\n", run->name_width, row->kernel,
-           row->shape, row->relative, row->relative_bound, row->largest, row->largest_bound,
-           failed ? "FAIL" : "ok");
+    printf("%-*s  %-*s  %9.2e  %9.2e  %9.2e  %9.2e  %s\n", run->name_width, row->kernel,
+           run->shape_width, row->shape, row->relative, row->relative_bound, row->largest,
+           row->largest_bound, failed ? "FAIL" : "ok");
     if (failed)
         printf("    %s\n", row->fault);
     fflush(stdout);
@@ -174,8 +175,8 @@ static bool is_of(const struct attn_pack *pack, uint32_t n, const char *target,
 /* Prints the device's name and the heading of the table. */
 static void print_heading(const struct plan *plan, const struct gpu *gpu)
 {
-    printf("\nDevice: %s\n%-*s  %-12s  %9s  %9s  %9s  %9s  %s\n", gpu->title, plan->name_width,
-           "KERNEL", "SHAPE", "REL.ERR", "BOUND", "MAX.ERR", "BOUND", "VERDICT");
+    printf("\nDevice: %s\n%-*s  %-*s  %9s  %9s  %9s  %9s  %s\n", gpu->title, plan->name_width,
+           "KERNEL", plan->shape_width, "SHAPE", "REL.ERR", "BOUND", "MAX.ERR", "BOUND", "VERDICT");
 }
 
 /* Prints the device as JSON, for the parent process, after DEVICE_MARK. */
@@ -253,6 +254,7 @@ static int verify_part(void *context, size_t n, struct child_report *report)
         .seed = plan->seed,
         .hooks = args.hooks,
         .name_width = plan->name_width,
+        .shape_width = plan->shape_width,
         .print = print_row,
     };
     size_t kernels = 0;
@@ -397,10 +399,19 @@ static void note_hook(struct plan *plan, const char *name)
         snprintf(plan->hooks + length, sizeof(plan->hooks) - length, "%s", file);
 }
 
-/* Counts the selected kernels, and lists their targets. Returns an exit_code: EXIT_USER after a
- * message if none is selected, all lack their hooks, or the pack is unreadable. */
+/* Sets *width to `characters` if it is less. */
+static void widen(int *width, size_t characters)
+{
+    if (*width < (int)characters)
+        *width = (int)characters;
+}
+
+/* Counts the selected kernels, and lists their targets and the widths of the table's columns.
+ * Returns an exit_code: EXIT_USER after a message if none is selected, all lack their hooks, or the
+ * pack is unreadable. */
 static int survey(struct plan *plan)
 {
+    plan->shape_width = (int)strlen("SHAPE");
     for (uint32_t n = 0; n < attn_pack_kernel_count(plan->pack); n++) {
         struct attn_kernel_info info = {.size = sizeof(info)};
         if (attn_pack_kernel(plan->pack, n, &info))
@@ -413,8 +424,8 @@ static int survey(struct plan *plan)
             note_hook(plan, hook);
         if (hook)
             continue;
-        if (plan->name_width < (int)strlen(info.name))
-            plan->name_width = (int)strlen(info.name);
+        widen(&plan->name_width, strlen(info.name));
+        widen(&plan->shape_width, verify_shape_width(info.op));
         size_t t = 0;
         while (t < plan->target_count && strcmp(plan->targets[t], info.target))
             t++;
