@@ -149,6 +149,16 @@ static bool add_kernel(struct attnc_pack_writer *w, const struct att_variant *v,
     return add_records(w, &p, v->choice);
 }
 
+size_t attnc_count_entries(const struct attnc_description *desc)
+{
+    size_t entries = 0;
+    for (size_t i = 0; i < desc->count; i++) {
+        const struct att_choice *const choice = desc->variants[i].choice;
+        entries += choice && choice->count ? choice->count : 1;
+    }
+    return entries;
+}
+
 bool attnc_package(struct attnc_pack_writer *w, const struct attnc_description *desc,
                    const struct attnc_build_result *built)
 {

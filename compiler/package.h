@@ -14,4 +14,8 @@ struct attnc_pack_writer;
 bool attnc_package(struct attnc_pack_writer *w, const struct attnc_description *desc,
                    const struct attnc_build_result *built);
 
+/** Returns the number of entries of a pack with the kernels of `desc`, as `attnc list` prints them.
+ * A kernel for several ranges of calls has an entry for each. */
+size_t attnc_count_entries(const struct attnc_description *desc);
+
 #endif

@@ -6,6 +6,7 @@ Usage: readme.py ATTNC README
 Names, headings and columns have to agree. The kernel must have each line of IR and assembly, apart from the numbers of
 values and registers. Times and other figures may differ, since kernels change.
 """
+import json
 import pathlib
 import re
 import subprocess
@@ -67,6 +68,16 @@ def compare_list(listed):
         faults.append("a row of attnc list has not a number for each column")
 
 
+def compare_counts(built, listed):
+    """Compares what attnc build says of kernels and entries (JSON) with the rows of attnc list."""
+    names = [line.split()[0] for line in listed.splitlines()[1:]]
+    kernels = [name for name in names if not re.search(r"_calls\d+$", name)]
+    if (built["kernels"], built["entries"]) != (len(kernels), len(names)):
+        faults.append(f"attnc build says {built['kernels']} kernels and {built['entries']} entries; attnc list:\n{listed}")
+    if len(kernels) == len(names):
+        faults.append("no kernel of the example has several entries")
+
+
 def columns(line):
     """Returns a table's line without its first column."""
     return line.split(None, 1)[1]
@@ -99,8 +110,9 @@ def main():
         name, pack, out = f"{room}/{description.group(1)}", f"{room}/x.attnpack", f"{room}/out"
         pathlib.Path(name).write_text(description.group(2))
         build = ("build", name, "--cache", f"{room}/cache", "-q", "-o")
-        run(*build, pack)
+        built = json.loads(run(*build, pack, "--json"))
         compare_list(run("list", pack))
+        compare_counts(built, run("list", pack))
         rows = [line.split()[0] for line in block_with("VERDICT")[1:]]
         compare_verify(run("verify", pack, "--device", "sim", "--only", rows[0], "--shapes", "8"))
         first = run("help", "passes").splitlines()[2].split()[0]

@@ -15,6 +15,7 @@
 
 #include "compiler/cache.h"
 #include "compiler/nearest.h"
+#include "compiler/package.h"
 #include "compiler/second.h"
 #include "compiler/fitted.h"
 #include "compiler/tuning.h"
@@ -341,25 +342,31 @@ static int compile_units(struct build_unit *units, size_t count, struct attnc_bu
 }
 
 /* Prints how many of the `total` kernels were compiled and how many the cache had, the size of the
- * pack and the time. */
+ * pack and the time. Prints the number of the pack's entries if a kernel has several. */
 static void print_summary(const struct build_unit *units, size_t count, size_t total,
                           size_t pack_bytes, double seconds)
 {
-    size_t cached = 0;
-    for (size_t i = 0; i < count; i++)
+    size_t cached = 0, entries = 0;
+    char listed[40] = "";
+    for (size_t i = 0; i < count; i++) {
         cached += units[i].built.cached;
+        entries += attnc_count_entries(&units[i].desc);
+    }
+    if (entries != total)
+        snprintf(listed, sizeof(listed), " (%zu in attnc list)", entries);
     if (args.json) {
         json_string(&json, "output", args.output);
         json_integer(&json, "kernels", (int64_t)total);
+        json_integer(&json, "entries", (int64_t)entries);
         json_integer(&json, "compiled", (int64_t)(total - cached));
         json_integer(&json, "cached", (int64_t)cached);
         json_integer(&json, "pack_bytes", (int64_t)pack_bytes);
         json_real(&json, "seconds", seconds);
         return;
     }
-    fprintf(stderr, "%s: %zu kernel%s, %zu KiB; %zu compiled, %zu from the cache, %.2f s\n",
-            args.output, total, total == 1 ? "" : "s", (pack_bytes + 1023) >> 10, total - cached,
-            cached, seconds);
+    fprintf(stderr, "%s: %zu kernel%s%s, %zu KiB; %zu compiled, %zu from the cache, %.2f s\n",
+            args.output, total, total == 1 ? "" : "s", listed, (pack_bytes + 1023) >> 10,
+            total - cached, cached, seconds);
 }
 
 /* Removes the least recently used kernels of the directory `cache` until it keeps --cache-limit. A
