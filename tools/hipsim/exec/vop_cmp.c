@@ -114,10 +114,17 @@ CLASS_KERNEL(f64, GET64)
 #define CLASS_ROWS(t) \
     CMP_ROW("v_cmp_", class, t, TYPE_##t, T_U32, ROW_NO_FLUSH) \
     CMP_ROW("v_cmpx_", class, t, TYPE_##t, T_U32, ROW_NO_FLUSH | ROW_CMPX)
+/* GFX12: S1 has 16 bits, so that VOPC can name a register's high half. */
+#define GFX12_CLASS(n, fl) \
+    {.name = n, .exec = LOCAL(exec_lanes), .dst = T_MASK, .src = {T_F16, T_B16}, \
+     .kernel = (void (*)(void))k_class_f16, .flags = ROW_VALU | ROW_NO_FLUSH | (fl), \
+     .targets = GFX1250},
 const struct op_row LOCAL(vop_cmp_rows)[] = {
     ALL_COMPARES(ROWS)
     CLASS_ROWS(f16)
     CLASS_ROWS(f32)
     CLASS_ROWS(f64)
+    GFX12_CLASS("v_cmp_class_f16", 0)
+    GFX12_CLASS("v_cmpx_class_f16", ROW_CMPX)
     {.name = NULL},
 };

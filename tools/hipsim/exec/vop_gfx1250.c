@@ -38,7 +38,7 @@ FROM_BYTE(cvt_f32_fp8, fp8_ocp)
 FROM_BYTE(cvt_f32_bf8, bf8_ocp)
 
 #define FROM_HALF(op, format)                                       \
-    KERNEL(op, const uint32_t u = s0[i] >> 16 * (x->in->op_sel & 1); \
+    KERNEL(op, const uint32_t u = s0[i];                          \
            d[i] = f32_bits(narrow_decode(&format, u & 0xff));       \
            d[WAVE_LANES + i] = f32_bits(narrow_decode(&format, u >> 8 & 0xff)))
 FROM_HALF(cvt_pk_f32_fp8, fp8_ocp)
@@ -589,8 +589,8 @@ const struct op_row LOCAL(vop_gfx1250_rows)[] = {
     ROW(cvt_pk_u16_f32, 0, T_B32, T_F32, T_F32)
     ROW(cvt_f32_fp8, ROW_OP_SEL, T_F32, T_B32)
     ROW(cvt_f32_bf8, ROW_OP_SEL, T_F32, T_B32)
-    ROW(cvt_pk_f32_fp8, ROW_OP_SEL, T_PKF32, T_B32)
-    ROW(cvt_pk_f32_bf8, ROW_OP_SEL, T_PKF32, T_B32)
+    ROW(cvt_pk_f32_fp8, 0, T_PKF32, T_B16)
+    ROW(cvt_pk_f32_bf8, 0, T_PKF32, T_B16)
     ROW(cvt_f16_fp8, ROW_NO_FLUSH, T_F16, T_B32)
     ROW(cvt_f16_bf8, ROW_NO_FLUSH, T_F16, T_B32)
     ROW(cvt_pk_f16_fp8, ROW_NO_FLUSH, T_PKF16, T_B16)

@@ -161,6 +161,14 @@ static void instructions_of_both_targets(void **state)
         {"v_mullit_f32 v0, v2, v4, v6", TWO, 0xff800000, ONE, 0xff7fffff},
         {"v_mullit_f32 v0, v2, v4, v6", TWO, TWO, 0x7fc00000, 0xff7fffff},
         {"v_mullit_f32 v0, v2, v4, v6", 0, 0x7f800000, ONE, 0},
+        /* The halves of VOP1 and VOPC: bit 7 of the register's number. */
+        {".long 0x7e00dd82 ; v_cvt_pk_f32_fp8_e32 v[0:1], v2.h", 0x38400000, 0, 0,
+         0x3f80000040000000},
+        {".long 0x7cfb0902 ; v_cmp_class_f16_e32 vcc_lo, v2.l, v4.h\n"
+         "v_cndmask_b32 v0, 0, 1, vcc_lo",
+         0x3c00, 0x01000000, 0, 1},
+        {"v_cvt_pk_f32_fp8 v[0:1], v2 op_sel:[1,0]", 0x38400000, 0, 0, 0x3f80000040000000},
+        {"v_cvt_pk_f32_bf8 v[0:1], v2", 0x3c40, 0, 0, 0x3f80000040000000},
     };
     EACH_TARGET check_cases(targets[t], MODE_DEFAULT, cases, sizeof(cases) / sizeof(cases[0]));
 }
