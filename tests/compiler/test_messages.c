@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "pack/pack_format.h"
 #include "tests/compiler/command.h"
 
 #define PLAIN "targets: [gfx942]\nkernels:\n  - { op: prefill, head_dim: 64 }\n"
@@ -128,7 +129,7 @@ static void operands_that_are_missing_are_named(void **state)
     expect("verify a b", 1, "", "attnc: verify: unexpected operand 'b'\n");
     expect("trace a", 1, "", "trace: no KERNEL is given");
     expect("build", 1, "", "build: no DESC is given");
-    expect("diff a", 1, "", "diff: no PACK is given");
+    expect("diff a", 1, "", "diff: no second PACK is given");
     expect("report a b c", 1, "", "report: unexpected operand 'c'");
     expect("extract a b", 1, "", "extract: -o says where");
     expect("join a", 1, "", "join: -o says where");
@@ -272,23 +273,50 @@ static void want_of_memory_is_no_error_of_attnc(void **state)
     end_run(&r);
 }
 
-static void a_damaged_kernel_is_not_another_one(void **state)
+/* Writes b.attnpack, a copy of a.attnpack. Byte `at` has another bit, counted from the file's end
+ * if it is negative. */
+static void damage_at(long at)
 {
-    (void)state;
     size_t size;
-    build(PLAIN, "a.attnpack");
-    expect("diff a.attnpack a.attnpack", 0, "0 kernels differ", "");
     char *bytes = read_file("a.attnpack", &size);
     assert_non_null(bytes);
-    bytes[size - 1000] ^= 1; /* code is the last section */
+    bytes[at < 0 ? (long)size + at : at] ^= 1;
     FILE *file = fopen("b.attnpack", "wb");
     assert_non_null(file);
     fwrite(bytes, 1, size, file);
     fclose(file);
     free(bytes);
+}
+
+static void a_damaged_kernel_is_not_another_one(void **state)
+{
+    (void)state;
+    build(PLAIN, "a.attnpack");
+    expect("diff a.attnpack a.attnpack", 0, "0 kernels differ", "");
+    damage_at(-1000); /* code is the last section */
     expect("diff a.attnpack b.attnpack", 1, "corrupted in the second pack",
            "b.attnpack: pack code: the code object of");
     expect("diff b.attnpack b.attnpack --json", 1, "\"change\": \"corrupted\"", "");
+}
+
+static void a_damaged_pack_is_named(void **state)
+{
+    (void)state;
+    build("targets: [gfx942]\nkernels: [{ op: plan }]\n", "a.attnpack");
+    damage_at(-1000);
+    expect("extract b.attnpack plan_gfx942 -o x.co", 1, "", "attnc: b.attnpack: pack code: the");
+    struct attn_pack_header header;
+    size_t size;
+    char *bytes = read_file("a.attnpack", &size);
+    assert_non_null(bytes);
+    memcpy(&header, bytes, sizeof(header));
+    free(bytes);
+    damage_at((long)header.sections[ATTN_PACK_KERNELS].offset + 40);
+    expect("list b.attnpack", 1, "", "attnc: b.attnpack: pack kernels: kernel 0: corrupted");
+    struct run r = run("list b.attnpack --json");
+    assert_int_equal(r.status, 1);
+    assert_int_equal(r.out.size, 0); /* no beginning of a list */
+    end_run(&r);
 }
 
 static void a_damaged_database_says_what_to_do(void **state)
@@ -337,6 +365,7 @@ int main(int argc, char **argv)
         TEST(a_killed_command_leaves_nothing_running),
         TEST(want_of_memory_is_no_error_of_attnc),
         TEST(a_damaged_kernel_is_not_another_one),
+        TEST(a_damaged_pack_is_named),
         TEST(a_damaged_database_says_what_to_do),
         TEST(without_a_gpu_the_library_is_named),
     };

@@ -61,13 +61,16 @@ static bool next_required(const char **at, char *word, size_t size)
 int wrong_operands(const struct command *c, int argc, char **argv)
 {
     const char *at = c->usage;
-    char word[40] = "";
+    char word[40] = "", before[sizeof(word)] = "";
     bool missing = next_required(&at, word, sizeof(word));
-    for (int i = 0; i < argc && missing; i++)
+    for (int i = 0; i < argc && missing; i++) {
+        memcpy(before, word, sizeof(before));
         missing = next_required(&at, word, sizeof(word));
+    }
     word[strcspn(word, ".")] = '\0';
+    const char *const ordinal = strcmp(word, before) == 0 ? "second " : "";
     if (missing)
-        complain(EXIT_USER, "%s: no %s is given", c->name, word);
+        complain(EXIT_USER, "%s: no %s%s is given", c->name, ordinal, word);
     else if (argc)
         complain(EXIT_USER, "%s: unexpected operand '%s'", c->name, argv[argc - 1]);
     return complain(EXIT_USER, "usage: attnc %s %s\n`attnc %s --help` says more", c->name, c->usage,

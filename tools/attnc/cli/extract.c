@@ -35,16 +35,17 @@ static void print_json(const char *name, size_t size)
     json_end(&j);
 }
 
-/* Writes the code object of kernel `n`, of `size` bytes, to the output file. Returns an
- * exit_code. */
-static int extract(const struct attn_pack *pack, uint32_t n, const char *name, size_t size)
+/* Writes the code object of kernel `n`, of `size` bytes, to the output file. `path` names the pack
+ * in messages. Returns an exit_code. */
+static int extract(const struct attn_pack *pack, const char *path, uint32_t n, const char *name,
+                   size_t size)
 {
     void *code = malloc(size);
     if (!code)
         return complain(EXIT_ENVIRONMENT, "out of memory");
     int r = attn_pack_kernel_code(pack, n, code, size, &size) == ATTN_OK
                 ? write_output(args.output, code, size)
-                : complain(EXIT_USER, "%s", attn_last_error());
+                : complain(EXIT_USER, "%s: %s", path, attn_last_error());
     if (r == EXIT_GOOD && args.json)
         print_json(name, size);
     free(code);
@@ -61,7 +62,7 @@ static int find_and_extract(const struct attn_pack *pack, const char *path, cons
         if (attn_pack_kernel(pack, n, &info) != ATTN_OK)
             return complain(EXIT_USER, "%s: %s", path, attn_last_error());
         if (strcmp(info.name, name) == 0)
-            return extract(pack, n, info.name, info.object_bytes);
+            return extract(pack, path, n, info.name, info.object_bytes);
         attnc_nearest_offer(&nearest, info.name);
     }
     return complain_nearest(nearest.name, "%s has no kernel '%s'; `attnc list` shows their names",

@@ -12,6 +12,7 @@
 
 static struct {
     bool json;
+    const char *path; /* path of the pack as the user gave it */
 } args;
 
 static const struct option_row options[] = {
@@ -26,7 +27,7 @@ static int read_kernel(const struct attn_pack *pack, uint32_t n, struct attn_ker
     *info = (struct attn_kernel_info){.size = sizeof(*info)};
     if (attn_pack_kernel(pack, n, info) == ATTN_OK)
         return EXIT_GOOD;
-    return complain(EXIT_USER, "kernel %u: %s", n, attn_last_error());
+    return complain(EXIT_USER, "%s: %s", args.path, attn_last_error());
 }
 
 /* Returns the columns of the longest kernel name, or of the heading; -1 after a message if the pack
@@ -43,13 +44,10 @@ static int name_width(const struct attn_pack *pack)
     return (int)width;
 }
 
-/* Prints a table with registers, LDS, spills and code bytes of each kernel. Returns an
- * exit_code. */
-static int print_table(const struct attn_pack *pack)
+/* Prints a table with registers, LDS, spills and code bytes of each kernel. The first column has
+ * `width` characters. Returns an exit_code. */
+static int print_table(const struct attn_pack *pack, int width)
 {
-    int width = name_width(pack);
-    if (width < 0)
-        return EXIT_USER;
     unsigned spilling = 0;
     printf("%-*s  VGPR  AGPR  SGPR     LDS  OCC  SPILL  SCRATCH    CODE\n", width, "KERNEL");
     for (uint32_t n = 0; n < attn_pack_kernel_count(pack); n++) {
@@ -76,7 +74,7 @@ static int print_key(struct json *j, const struct attn_pack *pack, uint32_t n, u
     for (uint32_t i = 0; i < count; i++) {
         const char *field, *value;
         if (attn_pack_kernel_field(pack, n, i, &field, &value) != ATTN_OK)
-            return complain(EXIT_USER, "kernel %u: %s", n, attn_last_error());
+            return complain(EXIT_USER, "%s: %s", args.path, attn_last_error());
         json_string(j, field, value);
     }
     json_end(j);
@@ -142,7 +140,12 @@ static int run(int argc, char **argv)
     int code = open_pack(argv[0], &pack);
     if (code != EXIT_GOOD)
         return code;
-    code = args.json ? print_json(pack) : print_table(pack);
+    args.path = argv[0];
+    const int width = name_width(pack); /* also checks all records, before anything is printed */
+    if (width < 0)
+        code = EXIT_USER;
+    else
+        code = args.json ? print_json(pack) : print_table(pack, width);
     attn_pack_close(pack);
     return code;
 }
