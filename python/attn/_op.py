@@ -116,7 +116,7 @@ class Op:
             elif isinstance(value, str) and name == "logits":
                 self._texts.append(ffi.new("char[]", value.encode()))
                 setattr(d, name, self._texts[-1])
-            elif isinstance(value, str) or name == "dtype" or name.endswith("_dtype"):
+            elif name == "dtype" or name.endswith("_dtype"):
                 setattr(d, name, self._dtype(name, value))
             else:
                 self._set_member(d, name, value)

@@ -84,6 +84,8 @@ def expand(x, sign, device):
         fp8 = FP8.get(x.dtype.name)
         if not code and not fp8:
             raise TypeError(f"attn has no use for numpy's dtype {x.dtype}")
+        if not x.dtype.isnative:
+            raise TypeError(f"numpy's {x.dtype.str} has the byte order of other machines, use astype({x.dtype.name!r})")
         size = x.dtype.itemsize
         if any(s % size for s in x.strides):
             raise TypeError("a stride is not a multiple of the element's size")

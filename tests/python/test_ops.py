@@ -172,6 +172,9 @@ class Decode(unittest.TestCase):
             op(**{**good, "kv_lens": [40, 7]})
         with self.assertRaisesRegex(TypeError, "q: .*complex64"):
             op(**{**good, "q": q.astype(np.complex64)})
+        for name in ("q", "kv_lens"):
+            with self.assertRaisesRegex(TypeError, f"{name}: .*byte order of other machines"):
+                op(**{**good, name: good[name].astype(good[name].dtype.newbyteorder())})
         frozen = out.copy()
         frozen.flags.writeable = False
         with self.assertRaisesRegex(TypeError, "out: it is written, and the array is read-only"):
@@ -195,6 +198,8 @@ class Decode(unittest.TestCase):
             self.op(q_dtype=np.int32)
         with self.assertRaisesRegex(TypeError, "q_len: an integer is required"):
             self.op(q_len=[2])
+        with self.assertRaisesRegex(TypeError, "q_len: an integer is required"):
+            self.op(q_len="2")
         with self.assertRaisesRegex(OverflowError, "page_size: "):
             self.device.decode(dtype="fp16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS,
                                cache=attn.CacheDesc(page_size=2 ** 40))
