@@ -74,6 +74,40 @@ TEST(describe_names_rows_of_e2m1)
            "describe: the cache: kv_layout packed_fp4 is rows of 512 elements");
 }
 
+/* The configuration has an element type of kernels, or another one, beside which a note says that
+ * kernels are of bf16. */
+TEST(describe_notes_element_types_without_kernels)
+{
+    static const struct {
+        const char *dtype, *defaults;
+        bool note;
+    } cases[] = {{"bfloat16", "defaults: { dtype: bf16", false},
+                 {"float16", "defaults: { dtype: fp16", false},
+                 {"float32", "defaults: { dtype: bf16", true}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[300];
+        snprintf(text, sizeof(text),
+                 "{ \"model_type\": \"llama\", \"num_hidden_layers\": 4, \"hidden_size\": 4096,\n"
+                 "  \"num_attention_heads\": 32, \"torch_dtype\": \"%s\" }\n",
+                 cases[i].dtype);
+        write_file("dtype.json", text);
+        struct run r = run("describe dtype.json");
+        assert_int_equal(r.status, 0);
+        assert_non_null(strstr((char *)r.out.data, cases[i].defaults));
+        assert_int_equal(strstr((char *)r.out.data, "# NOTE: the model's dtype") != NULL,
+                         cases[i].note);
+        end_run(&r);
+    }
+}
+
+/* A long text in a list of settings has "..." and its closing quote. */
+TEST(describe_shortens_texts_of_settings)
+{
+    write_file("long.json", "{ \"model_type\": \"llama\", \"num_hidden_layers\": 4,\n"
+                            "  \"architectures\": [\"LlamaForSequenceClassificationOfTexts\"] }\n");
+    expect("describe long.json", 0, "architectures [\"LlamaForSequenceCl...\"]", "");
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)

@@ -137,14 +137,17 @@ static bool any_read(const struct config *c, const struct attnc_yaml_node *n)
     return false;
 }
 
-/* Writes a value for a message to `text`: "4", "\"LLLG\"", "[1, 2, 3]" (shortened if long), "{ 3
- * settings }". */
+/* Writes a value for a message to `text`: "4", "\"LLLG\"", "[1, 2, 3]", "{ 3 settings }". Texts and
+ * lists are shortened if they are long, and then have "..." before their last character. `text` has
+ * room for `size` bytes, at least 16. */
 static void show(const struct config *c, const struct attnc_yaml_node *n, char *text, size_t size)
 {
     size_t length = 0;
     if (n->kind == ATTNC_YAML_SCALAR) {
         const char *quote = n->plain ? "" : "\"";
-        snprintf(text, size, "%s%s%s", quote, attnc_yaml_text(c->yaml, n), quote);
+        const char *value = attnc_yaml_text(c->yaml, n);
+        if ((size_t)snprintf(text, size, "%s%s%s", quote, value, quote) >= size)
+            snprintf(text + size - sizeof("...\""), sizeof("...\""), "...%s", quote);
     } else if (n->kind == ATTNC_YAML_ALIAS) {
         snprintf(text, size, "*");
     } else if (n->kind == ATTNC_YAML_MAP) {

@@ -392,6 +392,9 @@ static void read_names(struct reader *r)
     copy_name(r->m->architecture, text_in(c, c->top, "architectures", true));
     copy_name(r->m->type, c->type);
     r->m->fp16 = dtype && strcmp(dtype, "float16") == 0;
+    if (dtype && !r->m->fp16 && strcmp(dtype, "bfloat16") != 0)
+        model_note(r->m, "the model's dtype is neither bfloat16 nor float16: these kernels take "
+                         "bf16; change dtype in defaults for an engine that computes in fp16");
 }
 
 /* Adds a sentence about a setting that was not read to the model's gaps. `context` is the struct
