@@ -234,13 +234,25 @@ class Op:
         except (TypeError, OverflowError) as e:
             raise type(e)(f"{name}: {e}") from None
 
+    def _longest(self):
+        """Returns a number of tokens that no sequence of the call exceeds: all tokens, or fewer if states or records of
+        a sequence have room for fewer, or if all sequences have as many."""
+        a = self._args
+        most = a.tokens if a.cu_seqlens else a.tokens // max(a.batch, 1)
+        for name in ("state_steps", "record_steps"):
+            steps = getattr(a, name, 0)
+            most = min(most, steps) if steps > (name == "state_steps") else most
+        return most
+
     def _bounds(self, numbers):
-        """Sets the arguments max_seqlen_q, max_seqlen_k and entries that the caller has not set to the most that
-        the tensors can hold."""
+        """Sets the arguments max_seqlen_q, max_seqlen_k, max_seqlen and entries that the caller has not set to the most
+        that the tensors can hold."""
         a = self._args
         for name, value in zip(self.NUMBERS, numbers):
             if name == "max_seqlen_q" and not value:
                 a.max_seqlen_q = a.tokens
+            elif name == "max_seqlen" and not value:
+                a.max_seqlen = self._longest()
             elif name == "max_seqlen_k" and not value:
                 cache = self.desc.get("cache")
                 paged = cache is not None and hasattr(a, "pages") and a.pages.entries

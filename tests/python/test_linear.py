@@ -132,6 +132,30 @@ class Steps(unittest.TestCase):
             out.append(self.step([t[i:i + 1] for t in tokens], [2], [1], [[2]]))
         self.close(np.concatenate(out), self.layer.run(*tokens))
 
+    def test_calls_without_max_seqlen_skip_no_token(self):
+        layer, tokens, lengths = self.layer, self.tokens(9, 75), [3, 2, 4]
+        slots, fresh = np.arange(3, dtype=np.int32), np.zeros(3, np.uint8)
+        cu = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        columns = np.arange(3 * DRAFTS, dtype=np.int32).reshape(3, DRAFTS)
+
+        def run(starts, columns, more):
+            x, a, b, _ = tokens
+            q, k = np.zeros((2, len(x), 1, K), np.float16)
+            v = np.zeros((len(x), VALUE_HEADS, K), np.float16)
+            out = np.zeros_like(v)
+            self.conv1d(x=x, weight=layer.weight, state=self.window, state_slots=slots, cu_seqlens=starts,
+                        q_out=q[:, 0], k_out=k[:, 0], out=v.reshape(len(x), -1), has_state=fresh, **more)
+            (self.chunked if columns is slots else self.delta)(
+                q=q, k=k, v=v, gate_in=a, beta_in=b, a_log=layer.a_log, dt_bias=layer.dt_bias, state=self.state,
+                state_slots=columns, cu_seqlens=starts, has_state=fresh, out=out, scale=SCALE, l2_eps=1e-6, **more)
+            return out
+
+        for starts, longest in ((cu, 4), (None, 3)):
+            for rows in (slots, slots[:, None], columns):
+                want = run(starts, rows, {"max_seqlen": longest})
+                self.assertTrue(np.all(np.any(want, axis=(1, 2))))
+                np.testing.assert_array_equal(run(starts, rows, {}), want)
+
     def test_pieces_of_a_prompt_are_the_prompt(self):
         tokens, fresh = self.tokens(200, 80), np.zeros(1, np.uint8)
         whole = self.chunks(tokens, 1, has_state=fresh, block_slots=np.array([[-1, 5, 6]], np.int32), block_tokens=64)
