@@ -106,20 +106,20 @@ static struct att_part_state add_own(struct att_part_rows *r, const struct att_p
     return sum;
 }
 
-/* Adds the sums of all waves, which are in LDS from address `lds` (i32) on, and the sinks. Writes
- * out and LSE. */
-static void finish_shared(struct att_part_rows *r, struct tir_value lds)
+/* Adds the sums of all waves, which are in LDS from address `lds` (i32) on, and the sinks `sink`
+ * of att_parts_load_sinks(). Writes out and LSE. */
+static void finish_shared(struct att_part_rows *r, struct tir_value lds, struct tir_value sink)
 {
     struct att_part_state s[ATT_PARTS_WAVES + 1];
     for (unsigned i = 0; i < r->waves; i++)
         exchange(r, att_plus(r->b, lds, (int)i * state_bytes(r)), true, &s[i]);
-    s[r->waves] = att_parts_sink_state(r, att_parts_load_sinks(r));
+    s[r->waves] = att_parts_sink_state(r, sink);
     att_parts_finish(r, att_parts_add_states(r, s, r->waves + 1));
 }
 
 /* Adds a share of list `l` in each wave. Then the first wave adds the shares and writes out and
- * LSE. `wave` (i32): this wave's index. `lds` (i32): LDS address of att_parts_shared_bytes()
- * bytes. */
+ * LSE. The loads of the parts cover the time of the sinks' load, which is issued before them.
+ * `wave` (i32): this wave's index. `lds` (i32): LDS address of att_parts_shared_bytes() bytes. */
 static void write_shares(struct att_part_rows *r, const struct att_part_list *l,
                          struct tir_value wave, struct tir_value lds)
 {
@@ -127,11 +127,12 @@ static void write_shares(struct att_part_rows *r, const struct att_part_list *l,
     struct att_part_rows own = *r;
     own.no_sinks = true; /* finish_shared() adds the sinks once */
     const struct att_part_list share = share_of(r, l, wave);
+    const struct tir_value sink = att_parts_load_sinks(r);
     struct att_part_state sum = add_own(&own, &share);
     exchange(r, tir_add(b, lds, att_times(b, wave, state_bytes(r))), false, &sum);
     att_lds_barrier(b);
     struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, wave, tir_i32(b, 0)), false, NULL, 0);
-    finish_shared(r, lds);
+    finish_shared(r, lds, sink);
     tir_end_if(b, &first, NULL);
 }
 
