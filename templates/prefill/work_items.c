@@ -177,25 +177,34 @@ static void share_part(struct prefill *p, struct tir_value index, struct tir_val
                           });
 }
 
+/* Returns log2 of the length of a run: the largest power of two that is at most the number of
+ * compute units of an XCD. So the lists of a run begin at the same time, one on each unit. */
+static unsigned run_bits(const struct tir_machine *m)
+{
+    unsigned bits = 0;
+    while (2u << bits <= m->cus / ATT_XCDS)
+        bits++;
+    return bits;
+}
+
 /* Returns the index (i32) of the workgroup's work list. If workgroups share a compute unit, items
- * are short, and waves wait for each item's first keys. Each NEAR consecutive lists are then on one
- * XCD, whose L2 has the keys that these lists share. With more lists an XCD, some XCDs would idle
- * if only the first lists have items. Lists after the last full round over the XCDs keep their
- * places. */
+ * are short, and waves wait for each item's first keys. Runs of consecutive lists are then on one
+ * XCD, whose L2 has the keys that these lists share. With longer runs, some XCDs would idle if only
+ * the first lists have items. Lists after the last full round over the XCDs keep their places. */
 static struct tir_value find_list(struct prefill *p)
 {
-    enum { NEAR_BITS = 5, NEAR = 1 << NEAR_BITS, ROUND = NEAR * ATT_XCDS };
     struct tir_builder *const b = &p->b;
     const struct tir_value place = tir_block_id(b, 0);
     if (prefill_residents(p->tile) == 1)
         return place;
+    const int bits = (int)run_bits(p->m), near = 1 << bits, round = near * ATT_XCDS;
     const struct tir_value whole =
-        tir_and(b, tir_arg(b, ARG_WORKGROUPS, TIR_I32), tir_i32(b, -ROUND));
+        tir_and(b, tir_arg(b, ARG_WORKGROUPS, TIR_I32), tir_i32(b, -round));
     const struct tir_value xcd = tir_and(b, place, tir_i32(b, ATT_XCDS - 1));
     const struct tir_value in_xcd =
-        tir_and(b, tir_shr(b, place, tir_i32(b, (int)tir_bits(ATT_XCDS))), tir_i32(b, NEAR - 1));
-    const struct tir_value begin = tir_and(b, place, tir_i32(b, -ROUND));
-    const struct tir_value run = tir_shl(b, xcd, tir_i32(b, NEAR_BITS));
+        tir_and(b, tir_shr(b, place, tir_i32(b, (int)tir_bits(ATT_XCDS))), tir_i32(b, near - 1));
+    const struct tir_value begin = tir_and(b, place, tir_i32(b, -round));
+    const struct tir_value run = tir_shl(b, xcd, tir_i32(b, bits));
     const struct tir_value list = tir_add(b, begin, tir_add(b, run, in_xcd));
     return tir_select(b, tir_cmp_lt(b, place, whole), list, place);
 }
