@@ -174,7 +174,6 @@ struct code *code_create(enum gfx_target target, const void *bytes_at, size_t by
         free(code);
         return NULL;
     }
-    LLVMSetDisasmOptions(code->disasm, LLVMDisassembler_Option_PrintImmHex);
     pthread_mutex_init(&code->lock, NULL);
     return code;
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests findings that do not stop the hardware. They are counted and recorded once per place, and
  * the kernel continues. */
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "tools/hipsim/tests/device.h"
 
 /* Runs a kernel with one mistake, which sets s0 to 5 after it. */
@@ -160,10 +163,31 @@ static void every_kind_has_a_name_of_its_own(void **state)
     }
 }
 
+static void instructions_have_the_text_of_the_assembler(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"s_mov_b32 s0, 0x12345678", "s_waitcnt vmcnt(0)",
+                                        "v_add_u32_e32 v1, v2, v3",
+                                        "global_load_dword v2, v1, s[0:1] offset:16"};
+    for (unsigned i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        char line[80], text[80];
+        size_t bytes;
+        snprintf(line, sizeof(line), "%s\n", lines[i]);
+        void *const machine = assemble(GFX942, line, &bytes);
+        struct code *const code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
+        assert_non_null(code);
+        assert_string_equal(code_text(code, 0, text, sizeof(text)), lines[i]);
+        assert_string_equal(code_text(code, bytes, text, sizeof(text)), "<outside of the code>");
+        code_destroy(code);
+        free(machine);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_has_a_name_of_its_own),
+        cmocka_unit_test(instructions_have_the_text_of_the_assembler),
         cmocka_unit_test(launches_continue_after_every_kind),
         cmocka_unit_test(kernels_continue_with_the_present_values),
         cmocka_unit_test(places_are_recorded_once),
