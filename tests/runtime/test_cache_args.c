@@ -487,4 +487,36 @@ TEST(items_of_a_planned_indexer_are_checked)
     close_bench(&b);
 }
 
+/* The dimensions after the number of pages cover a page, and each stride that a caller may choose
+ * has a member of its own. */
+TEST(tensors_of_every_layout_have_the_elements_of_a_page)
+{
+    enum { TOKENS = 48, HEADS = 2, DIM = 128 };
+    static const enum attn_kv_layout layouts[] = {ATTN_KV_NHD, ATTN_KV_SHUFFLE, ATTN_KV_SHUFFLE_K,
+                                                  ATTN_KV_SCALES_LAST};
+    const struct attn_cache_heads heads = {.kv_heads = HEADS, .head_dim = DIM, .head_dim_v = DIM};
+    for (size_t l = 0; l < sizeof(layouts) / sizeof(layouts[0]); l++) {
+        const struct attn_cache_desc d = {
+            .dtype = ATTN_FP8, .layout = layouts[l], .page_size = TOKENS};
+        struct attn_cache c = {.page_count = 3};
+        struct attn_tensor t[4];
+        assert_int_equal(attn_cache_tensors(&d, &heads, &c, NULL, true, false, t), 4);
+        for (int value = 0; value < 2 && t[value].needed; value++) {
+            int64_t elements = 1;
+            for (int i = 1; i < t[value].ndim; i++)
+                elements *= t[value].dims[i].more;
+            assert_int_equal(elements, layouts[l] == ATTN_KV_SCALES_LAST ? attn_mixed_page(TOKENS)
+                                                                         : TOKENS * HEADS * DIM);
+            assert_ptr_equal(t[value].dims[0].count, &c.page_count);
+            assert_in_range(t[value].free, 1, t[value].ndim - 1);
+            for (int i = 0; i < t[value].free; i++) {
+                assert_non_null(t[value].strides[i]);
+                for (int j = 0; j < i; j++)
+                    assert_ptr_not_equal(t[value].strides[j], t[value].strides[i]);
+            }
+        }
+        assert_true(t[0].needed && t[1].needed == (layouts[l] != ATTN_KV_SCALES_LAST));
+    }
+}
+
 int main(void) { return run_unit_tests(); }
