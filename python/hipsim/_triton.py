@@ -7,6 +7,7 @@ that the checks know its bounds. A launch ends before the call returns, since no
 """
 import os
 
+from hipsim._cuda import Cuda
 from hipsim._library import HipsimError
 
 HIP_MAJOR = 6  # of the headers that Triton's launcher is compiled with
@@ -83,42 +84,14 @@ def make_benchmark(simulator):
     return do_bench
 
 
-class Cuda:
-    """Answers calls of torch.cuda for the simulated GPU: one device that is always idle."""
-
-    def __init__(self, simulator):
-        self.simulator = simulator
-
-    def is_available(self):
-        return True
-
-    def device_count(self):
-        return 1
-
-    def current_device(self):
-        return 0
-
-    def set_device(self, device):
-        pass
-
-    def synchronize(self, device=None):
-        self.simulator.synchronize()
-
-    def get_device_capability(self, device=None):
-        return self.simulator.capability()
-
-    def empty_cache(self):
-        pass
-
-
 def make_driver(simulator):
     """Returns an instance of Triton's AMD driver for the simulator."""
     from triton.backends.amd import driver as amd
 
     class Driver(amd.HIPDriver):
         def __init__(self):  # the base's asks torch.cuda
-            cuda = self.cuda = Cuda(simulator)
             self.utils = amd.HIPUtils()
+            cuda = self.cuda = Cuda(simulator, self.utils)
             self.launcher_cls = make_launcher(amd.HIPLauncher, simulator)
             self.get_current_device, self.set_current_device = cuda.current_device, cuda.set_device
             self.get_device_capability = cuda.get_device_capability

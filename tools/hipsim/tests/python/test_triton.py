@@ -67,6 +67,38 @@ class Kernels(unittest.TestCase):
         target = triton.runtime.driver.active.get_current_target()
         self.assertEqual(torch.cuda.get_device_capability(), {"gfx942": (9, 4), "gfx950": (9, 5), "gfx1201": (12, 0)}[target.arch])
 
+    def test_device_is_described(self):
+        target = triton.runtime.driver.active.get_current_target()
+        found = torch.cuda.get_device_properties(torch.device("cuda"))
+        self.assertEqual((found.gcnArchName.split(":")[0], found.warp_size), (target.arch, target.warp_size))
+        self.assertEqual((found.major, found.minor), torch.cuda.get_device_capability())
+        self.assertTrue(0 < found.multi_processor_count <= 1024 and found.name == torch.cuda.get_device_name())
+        free, total = torch.cuda.mem_get_info()
+        self.assertTrue(0 < free <= total == found.total_memory)
+        self.assertTrue(torch.version.hip and not torch.version.cuda)
+
+    def test_contexts_streams_and_generators(self):
+        x = torch.rand(1000, device="cuda", generator=torch.Generator(device="cuda").manual_seed(3), pin_memory=True)
+        self.assertTrue(torch.equal(x, torch.rand(1000, generator=torch.Generator().manual_seed(3)).pin_memory()))
+        self.assertIsInstance(torch.default_generator, torch.Generator)
+        out, side = torch.empty_like(x), torch.cuda.Stream()
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.assertRaises(ValueError, start.elapsed_time, end)
+        start.record()
+        for context in torch.cuda.device(x.device), torch.cuda.device(None), torch.cuda.device_of(x), torch.cuda.stream(side), side:
+            with context:
+                add[(4,)](x, x, out.zero_(), 1000, BLOCK=256, MASK=True)
+            self.assertTrue(torch.equal(out, 2 * x))
+        torch.cuda.current_stream().wait_stream(side)
+        end.record(torch.cuda.current_stream())
+        end.synchronize()
+        self.assertTrue(end.query() and start.elapsed_time(end) > 0)
+        self.assertEqual(torch.cuda.current_stream().cuda_stream, 0)
+        torch.cuda.manual_seed(5)
+        state, first = torch.cuda.get_rng_state(), torch.rand(4, device="cuda")
+        torch.cuda.set_rng_state(state)
+        self.assertTrue(torch.equal(torch.rand(4, device="cuda"), first))
+
     def test_tensors_of_both_devices(self):
         for n in (1000, 1024):
             x, y = torch.rand(n, device="cuda"), torch.rand(n).cuda()
