@@ -628,6 +628,8 @@ static void take_lds(struct mla *s)
         mla_gather_take_lds(s);
     else if (s->split.pairs) /* l of both waves of the pair: two vectors for mla_exchange_join() */
         s->lds.unread = tir_lds_buffer(&d->b, 2 * d->columns * (unsigned)sizeof(float), 16);
+    if (mla_one_wave_moves(s))
+        d->lines = s->source.part->buffer;
     choose_pipeline(s);
 }
 

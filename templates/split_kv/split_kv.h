@@ -84,6 +84,10 @@ struct split_kv {
      * for each column. Only waves that have all columns of a part of O use it; none: other
      * kernels */
     struct tir_value divisors;
+    /* i32: LDS address of a buffer through which O passes to lanes with neighbouring parts of a
+     * row. It is free after the loop over keys. Only with own_columns; none: lanes store O as
+     * products leave it. */
+    struct tir_value lines;
     struct att_paging paging;       /* size of pages */
     struct split_kv_cache k, value; /* caches of K and of V */
     struct tir_type scores, output; /* types of S^T (scores) and of O^T (output) */

@@ -6,6 +6,7 @@
  * the sum follows it.
  */
 #include "ir/address_map.h"
+#include "ir/bits.h"
 #include "templates/split_kv/split_kv.h"
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
@@ -322,6 +323,49 @@ static void write_in_parts(struct split_kv *d, struct tir_value o, struct tir_va
     }
 }
 
+/* Returns the layout in registers of a part of O: columns x `width` elements of `size` bytes. A
+ * lane has 16 bytes of a row, and the next lane the next 16. A wave has its own columns. */
+static struct tir_layout lines_of(const struct split_kv *d, unsigned width, unsigned size)
+{
+    enum { STORE = 16 /* bytes of a lane's store */ };
+    const struct tir_layout rows = tir_row_major(d->columns, width);
+    const unsigned vector = tir_bits(STORE / size), lanes = d->m->lane_bits;
+    const unsigned waves = tir_bits(d->waves);
+    return tir_map_cut(&rows, vector, lanes, rows.reg_bits - vector - lanes - waves, waves);
+}
+
+/* Writes O^T `o`, multiplied by `inverse`, by way of LDS, so that a store has whole cache lines. As
+ * products leave O^T, a store has 32 bytes of each of 16 rows, and the L2 takes a line for each. */
+static void write_in_lines(struct split_kv *d, struct tir_value o, struct tir_value inverse,
+                           const struct split_kv_places *p)
+{
+    enum { APART = 16 /* bytes between rows in LDS, against bank conflicts */ };
+    struct tir_builder *b = &d->b;
+    const bool whole = p->kind == SPLIT_KV_RESULT;
+    /* The order of registers gives O^T parts with a range of rows and all columns. */
+    const struct tir_layout turned = tir_layout_transpose(tir_layout_of(b->f, d->output));
+    const struct tir_layout by_rows = tir_layout_sort_regs(&turned);
+    const struct tir_layout order = tir_layout_transpose(&by_rows);
+    const struct tir_value sorted_o = tir_relayout(b, o, &order);
+    const unsigned size = whole ? 2 : 4;
+    const unsigned parts = (unsigned)parts_of(d, tir_typeof(b->f, sorted_o));
+    const unsigned width = d->value.width / parts;
+    const struct tir_layout lines = lines_of(d, width, size);
+    const struct tir_type t = tir_tile(b->f, whole ? d->dtype : TIR_F32, d->columns, width, &lines);
+    const struct tir_value rows = place_rows(d, t, &p->out);
+    struct tir_layout map = tir_row_major(d->columns, width);
+    tir_map_pad(&map, width, APART / size);
+    for (unsigned i = 0; i < parts; i++) {
+        struct tir_value x = att_scaled(b, att_part(b, sorted_o, i, parts), inverse);
+        if (whole)
+            x = tir_convert_short(b, x, d->dtype);
+        tir_tile_lds_store(b, d->lines, tir_transpose(b, x), &map);
+        tir_tile_scatter(b, p->out.base, rows, tir_i32(b, (int)(i * width * size)),
+                         tir_tile_lds_load(b, d->lines, t, &map));
+    }
+    att_lds_barrier(b); /* the next item's copies may overwrite the buffer */
+}
+
 /* Returns an LDS address (i32) for column `first` (index) in d->divisors: of the column's divisor 1
  * / l if `dtype` is f32, or of its row offset if `dtype` is i64. The offsets of all columns follow
  * the divisors. */
@@ -422,6 +466,8 @@ static void write_as(struct split_kv *d, enum split_kv_kind kind, struct tir_val
     if (d->divisors.id) {
         leave_columns(d, inverse, &p);
         write_in_blocks(d, o, &p);
+    } else if (d->lines.id) {
+        write_in_lines(d, o, keep_apart(d, inverse), &p);
     } else {
         if (!found)
             find_out(d, &p);
