@@ -1,14 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# packages.sh SOURCE: the Debian packages, on a root that has nothing else. Builds them, makes a
-# minimal Debian 12 with debootstrap, lets apt install them there, and compiles, verifies and uses a
+# packages.sh SOURCE: the Debian packages, on a root that has nothing else. Builds them, or takes those of the folder
+# ATTN_DEBS, makes a minimal Debian 12 with debootstrap, lets apt install them there, and compiles, verifies and uses a
 # kernel from the command line, from C and from Python. As root; takes the packages of the network.
 set -eu
 cd "$1"
 fail() { echo "packages: $*" >&2; exit 1; }
 [ "$(id -u)" -eq 0 ] || fail 'needs root, for chroot'
 tools/packages debootstrap
-tools/deb >/dev/null
+debs=${ATTN_DEBS:-}
+if [ -z "$debs" ]; then
+    tools/deb >/dev/null
+    debs=build-deb
+fi
 
 . tests/bare_root.sh
 bare_root bookworm
@@ -19,7 +23,7 @@ deb http://deb.debian.org/debian bookworm-updates main
 deb http://deb.debian.org/debian-security bookworm-security main
 END
 [ ! -f /etc/apt/apt.conf.d/99proxy ] || cp /etc/apt/apt.conf.d/99proxy "$root/etc/apt/apt.conf.d/"
-cp build-deb/*.deb "$root/tmp/"
+cp "$debs"/*.deb "$root/tmp/"
 rm -f "$root"/tmp/*-dbgsym_*.deb
 
 cat >"$root/tmp/p.yaml" <<END
