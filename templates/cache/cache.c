@@ -214,15 +214,6 @@ struct tir_layout att_token_layout(const struct tir_machine *m, const struct att
     return tir_spread_layout(&s);
 }
 
-/* Returns the largest power of two that is at most n. */
-static unsigned largest_power(int n)
-{
-    unsigned p = 1;
-    while (2 * p <= (unsigned)n)
-        p *= 2;
-    return p;
-}
-
 /* Returns the smaller one of two numbers. */
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
@@ -234,7 +225,7 @@ static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 static struct att_token_tile token_tile_of(const struct tir_machine *m, unsigned dim,
                                            unsigned widest, unsigned x, bool runs)
 {
-    const unsigned width = largest_power((int)min_u(dim, widest));
+    const unsigned width = 1u << tir_bits_floor(min_u(dim, widest));
     const unsigned lanes = min_u(width / (runs ? 64 / x : x), min_u(dim & -dim, tir_lanes(m) / 2));
     return (struct att_token_tile){
         .cols = width,
@@ -346,24 +337,10 @@ bool att_cache_check_tile(const struct att_variant *v, const struct tir_machine 
            att_check_tile(v, m, why);
 }
 
-/* Returns `scalar` repeated in the shape and layout of `like`, in its own dtype. */
-static struct tir_value shaped(struct tir_builder *b, struct tir_value scalar,
-                               struct tir_value like)
-{
-    const struct tir_type t = tir_typeof(b->f, like);
-    return t.kind == TIR_SCALAR ? scalar : tir_splat(b, scalar, t);
-}
-
 /* Returns `a`, a tile of any shape, times `scalar` of the same dtype. */
 static struct tir_value times(struct tir_builder *b, struct tir_value a, struct tir_value scalar)
 {
-    return tir_mul(b, a, shaped(b, scalar, a));
-}
-
-/* Returns each element of `a` (integers) modulo n, a power of two. */
-static struct tir_value modulo(struct tir_builder *b, struct tir_value a, int n)
-{
-    return tir_and(b, a, tir_int_like(b, a, n - 1));
+    return tir_mul(b, a, att_like(b, scalar, a));
 }
 
 struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
@@ -377,7 +354,7 @@ struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
         return tir_add(b, at, tir_mul(b, token, tir_int_like(b, token, CHUNK)));
     if (c->columns)
         return tir_add(b, at, tir_mul(b, token, tir_int_like(b, token, c->size)));
-    const struct tir_value rest = modulo(b, token, c->x);
+    const struct tir_value rest = att_modulo(b, token, c->x);
     const struct tir_value group = tir_sub(b, token, rest);
     const struct tir_value groups =
         tir_mul(b, group, tir_int_like(b, group, (int64_t)c->dim * c->size));
@@ -459,7 +436,7 @@ static void store_across(const struct att_cache *c, struct tir_value row, int fi
     const struct tir_value number =
         tir_add(b, column, tir_int_like(b, column, (unsigned)first / width));
     const struct tir_value block = tir_shr(b, number, tir_int_like(b, number, tir_bits(per_block)));
-    const struct tir_value within = tir_mul(b, modulo(b, number, (int)per_block),
+    const struct tir_value within = tir_mul(b, att_modulo(b, number, (int)per_block),
                                             tir_int_like(b, number, (int)width * c->size));
     const struct tir_value at = tir_add(b, times(b, block, c->block_stride), within);
     tir_tile_scatter(b, c->base, rows_at(c, row, blocks, at), tir_i32(b, 0),
@@ -517,7 +494,7 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     /* A slot minus its row's index in the group is the slot at which the group begins. For a run
      * this is a multiple of x, the same for all rows. Negative slots all get one number far below
      * 0. */
-    const struct tir_value own = modulo(b, tir_row_index(b, tir_typeof(b->f, slot)), c->x);
+    const struct tir_value own = att_modulo(b, tir_row_index(b, tir_typeof(b->f, slot)), c->x);
     const struct tir_value begin = tir_sub(b, slot, tir_convert(b, own, TIR_I64));
     const struct tir_value nowhere = tir_int_like(b, begin, -(INT64_C(1) << 62));
     const struct tir_value negative = tir_sar(b, slot, tir_int_like(b, slot, 63));
@@ -528,7 +505,7 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     const struct tir_value least = tir_neg(b, tir_row_max(b, tir_neg(b, groups)));
     const struct tir_value zero = tir_int_like(b, last, 0);
     const struct tir_value broken =
-        tir_or(b, tir_cmp_ne(b, last, least), tir_cmp_ne(b, modulo(b, last, c->x), zero));
+        tir_or(b, tir_cmp_ne(b, last, least), tir_cmp_ne(b, att_modulo(b, last, c->x), zero));
     return tir_xor(b, tir_any(b, broken), tir_bool(b, true));
 }
 
@@ -663,7 +640,7 @@ struct tir_value att_packed_scale_row(const struct att_cache *c, struct tir_valu
     }
     const struct tir_value rows = att_times(b, att_page_tokens(&c->pages), ATT_MIXED_ROW);
     const struct tir_value page =
-        tir_add(b, times(b, s.page, c->page_stride), shaped(b, att_wide(b, rows), s.page));
+        tir_add(b, times(b, s.page, c->page_stride), att_like(b, att_wide(b, rows), s.page));
     const struct tir_value own = tir_mul(b, s.token, tir_int_like(b, s.token, ATT_MIXED_SCALES));
     return unless_negative(b, slot, tir_add(b, page, own));
 }
@@ -735,21 +712,10 @@ struct tir_value att_cache_inverse(const struct att_cache *c, struct tir_value s
     return tir_rcp(c->b, tir_max(c->b, scale, tir_float_like(c->b, scale, LEAST_SCALE)));
 }
 
-/* Returns x times `factor` (f32): a scalar, or a number for each row of x; no value: 1. */
-static struct tir_value scaled(struct tir_builder *b, struct tir_value x, struct tir_value factor)
-{
-    const struct tir_type t = tir_typeof(b->f, x);
-    if (!factor.id)
-        return x;
-    return tir_mul(b, x,
-                   tir_typeof(b->f, factor).kind == TIR_SCALAR ? tir_splat(b, factor, t)
-                                                               : tir_broadcast(b, factor, t));
-}
-
 struct tir_value att_cache_quantise(const struct att_cache *c, struct tir_value x,
                                     struct tir_value inverse)
 {
-    const struct tir_value small = scaled(c->b, x, inverse);
+    const struct tir_value small = inverse.id ? att_scaled(c->b, x, inverse) : x;
     if (c->packed || c->scaling == ATT_KV_SCALE_TOKEN || c->scaling == ATT_KV_SCALE_BLOCK)
         return tir_convert_in_range(c->b, small, c->dtype);
     return tir_convert(c->b, small, c->dtype);
@@ -762,5 +728,5 @@ struct tir_value att_cache_dequantise(const struct att_cache *c, struct tir_valu
         return tir_convert(c->b, a, dtype);
     if (c->packed)
         return att_unpack(c, a, scale, dtype);
-    return tir_convert(c->b, scaled(c->b, tir_convert(c->b, a, TIR_F32), scale), dtype);
+    return tir_convert(c->b, att_scaled(c->b, tir_convert(c->b, a, TIR_F32), scale), dtype);
 }

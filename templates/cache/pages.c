@@ -112,21 +112,6 @@ static struct tir_type of_rows(struct tir_builder *b, struct tir_type t, unsigne
     return tir_tile(b->f, dtype, t.rows, 1, &l);
 }
 
-/* Returns `scalar` repeated in the shape and layout of `like`. */
-static struct tir_value splat_like(struct tir_builder *b, struct tir_value scalar,
-                                   struct tir_value like)
-{
-    struct tir_type t = tir_typeof(b->f, like);
-    t.dtype = tir_typeof(b->f, scalar).dtype;
-    return tir_splat(b, scalar, t);
-}
-
-/* Returns each element of `a` (i32), bitwise and n. */
-static struct tir_value and_n(struct tir_builder *b, struct tir_value a, unsigned n)
-{
-    return tir_and(b, a, tir_int_like(b, a, n));
-}
-
 /* Returns the index in the sequence (i32) of the token of each gathered row. `row` (i32): the rows'
  * indices in the gathered tile. `key` is the index of the tile's first token. If a row is a run of
  * tokens, the result is the run's first token. */
@@ -135,11 +120,11 @@ static struct tir_value token_of(struct tir_builder *b, const struct att_paged_t
 {
     struct tir_value token = row;
     if (t->blocks)
-        token = and_n(b, row, t->tokens - 1);
+        token = att_modulo(b, row, (int)t->tokens);
     else if (t->cache.shuffle)
         token = tir_shl(b, tir_shr(b, row, tir_int_like(b, row, tir_bits(t->cols))),
                         tir_int_like(b, row, tir_bits(t->run)));
-    return tir_add(b, token, splat_like(b, key, token));
+    return tir_add(b, token, att_like(b, key, token));
 }
 
 /* Returns the byte offset (i32) in the table of the entry for each `token` (i32, index in the
@@ -148,10 +133,10 @@ static struct tir_value entry_offset(struct tir_builder *b, const struct att_pag
                                      struct tir_value token)
 {
     if (p->v->sparse == ATT_SPARSE_BLOCKS)
-        token = tir_min(b, token, splat_like(b, p->last_key, token));
+        token = tir_min(b, token, att_like(b, p->last_key, token));
     const struct tir_value page = att_page_of(&p->entries, token);
     const struct tir_value at =
-        tir_min(b, tir_max(b, page, splat_like(b, p->first, page)), splat_like(b, p->last, page));
+        tir_min(b, tir_max(b, page, att_like(b, p->first, page)), att_like(b, p->last, page));
     return tir_shl(b, at, tir_int_like(b, at, 2));
 }
 
@@ -163,7 +148,7 @@ static struct tir_value slot_of(struct tir_builder *b, const struct att_pages *p
 {
     if (p->v->sparse != ATT_SPARSE_BLOCKS)
         return entry;
-    token = tir_min(b, token, splat_like(b, p->last_key, token));
+    token = tir_min(b, token, att_like(b, p->last_key, token));
     const struct tir_value sign = tir_and(b, entry, tir_int_like(b, entry, INT32_MIN));
     const struct tir_value slot =
         tir_add(b, att_page_first(&p->entries, entry), att_page_place(&p->entries, token));
@@ -214,7 +199,7 @@ static struct tir_value block_of(struct tir_builder *b, const struct att_paged_t
 static struct tir_value run_of_column(struct tir_builder *b, const struct att_paged_tile *t,
                                       struct tir_value column, struct tir_value chunk)
 {
-    const struct tir_value step = splat_like(b, t->cache.block_stride, column);
+    const struct tir_value step = att_like(b, t->cache.block_stride, column);
     return tir_add(b, tir_mul(b, column, step), tir_mul(b, chunk, tir_int_like(b, chunk, CHUNK)));
 }
 
@@ -234,7 +219,7 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
     const struct tir_value inside = att_page_place(&p->paging, token);
     if (!t->cache.shuffle) {
         const struct tir_value stride = tir_convert(b, t->cache.token_stride, TIR_I32);
-        struct tir_value at = tir_mul(b, inside, splat_like(b, stride, inside));
+        struct tir_value at = tir_mul(b, inside, att_like(b, stride, inside));
         if (t->cache.packed) /* a page has at most 2 GiB */
             at = tir_add(b, at, tir_shl(b, block_of(b, t, row), tir_int_like(b, row, run_bits(t))));
         return tir_zext(b, at, TIR_I64);
@@ -243,7 +228,7 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
     if (t->cache.value) {
         const struct tir_value chunk =
             tir_shr(b, inside, tir_int_like(b, inside, tir_bits(t->run)));
-        const struct tir_value in_tile = and_n(b, row, t->cols - 1);
+        const struct tir_value in_tile = att_modulo(b, row, (int)t->cols);
         const struct tir_value column = tir_add(b, in_tile, tir_int_like(b, in_tile, t->first));
         /* In SHUFFLE_K all runs of a column are adjacent: one for each group of tokens of the
          * page. */
@@ -265,7 +250,7 @@ static struct tir_value page_offset(struct tir_builder *b, struct tir_value page
 {
     const struct tir_value wide = tir_zext(b, page, TIR_I64);
     const struct tir_value narrow = tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64);
-    return tir_mul(b, wide, splat_like(b, narrow, wide));
+    return tir_mul(b, wide, att_like(b, narrow, wide));
 }
 
 /* Loads the scale (f32) of each gathered row, from the tensor of scales: the scale of page number
@@ -328,9 +313,9 @@ static struct tir_value offset_of(struct tir_builder *b, const struct att_pages 
     const struct tir_value own = page_offset(b, page, c->page_stride);
     if (!has_second_pages(p, c))
         return own;
-    const struct tir_value base = splat_like(b, tir_sub(b, p->second, c->base), own);
+    const struct tir_value base = att_like(b, tir_sub(b, p->second, c->base), own);
     const struct tir_value second = tir_add(b, page_offset(b, page, p->second_stride), base);
-    const struct tir_value first = splat_like(b, p->second_first, entries);
+    const struct tir_value first = att_like(b, p->second_first, entries);
     return tir_select(b, tir_cmp_lt(b, entries, first), own, second);
 }
 
@@ -346,7 +331,7 @@ static struct tir_value load_last_scales(struct tir_builder *b, const struct att
     const struct tir_value own = tir_mul(b, inside, tir_int_like(b, inside, ATT_MIXED_SCALES));
     const struct tir_value rows = att_times(b, att_page_tokens(&p->paging), ATT_MIXED_ROW);
     const struct tir_value at =
-        tir_add(b, tir_add(b, own, block_of(b, t, row)), splat_like(b, rows, own));
+        tir_add(b, tir_add(b, own, block_of(b, t, row)), att_like(b, rows, own));
     return tir_tile_gather(b, t->cache.base, tir_add(b, pages, tir_zext(b, at, TIR_I64)),
                            tir_i32(b, (int)t->first / t->cache.rows->run),
                            of_rows(b, t->gathered, TIR_I8));
@@ -368,9 +353,9 @@ static struct tir_value place_second(struct tir_builder *b, const struct att_pag
                                      struct tir_value stride, struct tir_value slots,
                                      struct tir_value at)
 {
-    const struct tir_value first = splat_like(b, p->second_first, slots);
+    const struct tir_value first = att_like(b, p->second_first, slots);
     const struct tir_value row = tir_zext(b, tir_sub(b, slots, first), TIR_I64);
-    const struct tir_value apart = splat_like(b, tir_sub(b, second, base), row);
+    const struct tir_value apart = att_like(b, tir_sub(b, second, base), row);
     const struct tir_value there = tir_add(b, page_offset(b, row, stride), apart);
     return tir_select(b, tir_cmp_lt(b, slots, first), at, there);
 }
@@ -393,7 +378,7 @@ static struct tir_value load_plane(struct tir_builder *b, const struct att_pages
     const struct att_cache *const c = &t->cache;
     const struct tir_value inside = att_page_place(&p->paging, token);
     const struct tir_value stride = tir_convert(b, c->plane_token_stride, TIR_I32);
-    const struct tir_value in_page = tir_mul(b, inside, splat_like(b, stride, inside));
+    const struct tir_value in_page = tir_mul(b, inside, att_like(b, stride, inside));
     struct tir_value at =
         tir_add(b, page_offset(b, page, c->plane_page_stride), tir_zext(b, in_page, TIR_I64));
     if (p->v->two_sources)
@@ -434,14 +419,14 @@ static void find_token(struct tir_builder *b, const struct att_pages *p,
                        struct tir_value *token)
 {
     const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
-    *page = tir_and(b, *page, splat_like(b, p->used, *page));
+    *page = tir_and(b, *page, att_like(b, p->used, *page));
     *token = token_of(b, t, row, key);
     if (!p->slots)
         return;
     *token = tir_max(b, *page, tir_int_like(b, *page, 0));
     if (has_second_pages(p, &t->cache) || other_rows(p, &t->cache)) {
         const bool pages = has_second_pages(p, &t->cache);
-        const struct tir_value first = splat_like(b, p->second_first, *token);
+        const struct tir_value first = att_like(b, p->second_first, *token);
         const struct tir_value second = tir_cmp_ge(b, *token, first);
         const struct tir_value there =
             pages ? tir_sub(b, *token, first) : tir_int_like(b, *token, 0);
@@ -491,7 +476,7 @@ static void load_second(struct tir_builder *b, const struct att_pages *p,
     /* Log2 of the number of gathered runs that share a scale. */
     const unsigned shared = tir_bits((unsigned)rows->run / t->run);
     const struct tir_value named = tir_max(b, entries, tir_int_like(b, entries, 0));
-    d->second_row = tir_sub(b, named, splat_like(b, p->second_first, named));
+    d->second_row = tir_sub(b, named, att_like(b, p->second_first, named));
     const struct tir_value own = tir_max(b, d->second_row, tir_int_like(b, entries, 0));
     const struct tir_value at = page_offset(b, own, p->second_stride);
     const int bytes = att_row_bytes(rows, (int)t->run);

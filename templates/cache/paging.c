@@ -2,6 +2,7 @@
 #include "templates/cache/paging.h"
 
 #include "ir/bits.h"
+#include "templates/workgroup/scalar.h"
 
 enum { DIGIT = 14 /* bits of a slot that one step of the long division divides */ };
 
@@ -35,10 +36,10 @@ struct att_paging att_paging_of_lists(struct tir_builder *b, const struct att_va
 static struct tir_value like(const struct att_paging *p, struct tir_value scalar,
                              struct tir_value v)
 {
-    const struct tir_type t = tir_typeof(p->b->f, v);
-    if (tir_typeof(p->b->f, scalar).dtype != t.dtype)
-        scalar = tir_convert(p->b, scalar, t.dtype);
-    return t.kind == TIR_SCALAR ? scalar : tir_splat(p->b, scalar, t);
+    const unsigned dtype = tir_typeof(p->b->f, v).dtype;
+    if (tir_typeof(p->b->f, scalar).dtype != dtype)
+        scalar = tir_convert(p->b, scalar, dtype);
+    return att_like(p->b, scalar, v);
 }
 
 struct tir_value att_page_tokens(const struct att_paging *p)

@@ -6,12 +6,13 @@
 #include "templates/gated_delta_prefill/chunk.h"
 #include "templates/linear/blocks.h"
 #include "templates/linear/product_state.h"
+#include "templates/linear/state.h"
 
 /* Returns the address (i64) of the value head's state in slot `slot` (i32) of the pool. */
 static struct tir_value state_at(struct delta *d, struct tir_value slot)
 {
     struct tir_builder *b = &d->b;
-    const int size = d->v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2;
+    const int size = att_state_size(d->v);
     const struct tir_value bytes = tir_i64(b, d->v->head_dim * d->v->head_dim_v * size);
     const struct tir_value head = tir_mul(b, att_wide(b, d->value_head), bytes);
     const struct tir_value base = tir_add(b, tir_arg(b, ARG_STATE, TIR_I64), head);

@@ -2,24 +2,11 @@
 #include "templates/linear/product_state.h"
 
 #include "ir/bits.h"
+#include "templates/linear/state.h"
 
 /* FOUR: number of adjacent elements of a key in layout K_FOURS. COLUMNS: mask of the column's bits
  * in a TIR_RC, a row and a column packed in an integer. */
 enum { FOUR = 4, COLUMNS = 0xffff };
-
-/* Returns the dtype of states in memory: enum tir_dtype. */
-static unsigned dtype_of(const struct att_variant *v)
-{
-    return v->state_dtype == ATT_STATE_DTYPE_F32    ? TIR_F32
-           : v->state_dtype == ATT_STATE_DTYPE_BF16 ? TIR_BF16
-                                                    : TIR_F16;
-}
-
-/* Returns the bytes of a state's element in memory. */
-static int size_of(const struct att_variant *v)
-{
-    return v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2;
-}
 
 /* Returns the type in which a tile of type `t` (K x V), a part of a state, is loaded and stored:
  * K x V in K_MAJOR, else V x K. In K_FOURS a row has four elements of a key for one value element.
@@ -39,7 +26,7 @@ static struct tir_type memory_type(struct tir_builder *b, const struct att_varia
         cols = FOUR;
     }
     l = tir_layout_regs_first(&l, TIR_RC(0, COLUMNS));
-    return tir_tile(b->f, dtype_of(v), rows, cols, &l);
+    return tir_tile(b->f, att_state_dtype(v), rows, cols, &l);
 }
 
 /* Returns a view of the state at address `base` (i64), from value element `first` (i32) on. The
@@ -50,7 +37,7 @@ static struct tir_view view_of(struct tir_builder *b, const struct att_variant *
 {
     /* True: rows of memory are elements of a key. */
     const bool keys = v->state_layout == ATT_STATE_LAYOUT_K_MAJOR;
-    const int size = size_of(v), all = v->head_dim * v->head_dim_v * size;
+    const int size = att_state_size(v), all = v->head_dim * v->head_dim_v * size;
     const struct tir_value bytes = tir_select(b, there, tir_i32(b, all), tir_i32(b, 0));
     return (struct tir_view){tir_make_rsrc(b, base, bytes),
                              tir_i32(b, (keys ? v->head_dim_v : v->head_dim) * size),
@@ -64,7 +51,7 @@ static struct tir_value rows_of_fours(struct tir_builder *b, const struct att_va
                                       struct tir_type memory, struct tir_value first)
 {
     const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, memory), 1);
-    const int values = (int)memory.rows / (v->head_dim / FOUR), row = FOUR * size_of(v);
+    const int values = (int)memory.rows / (v->head_dim / FOUR), row = FOUR * att_state_size(v);
     const struct tir_value n = tir_row_index(b, tir_tile(b->f, TIR_I32, memory.rows, 1, &l));
     const struct tir_value group = tir_shr(b, n, tir_int_like(b, n, tir_bits((unsigned)values)));
     const struct tir_value value = tir_and(b, n, tir_int_like(b, n, values - 1));
@@ -99,7 +86,7 @@ void att_product_state_store(struct tir_builder *b, const struct att_variant *v,
 {
     const struct tir_type t = tir_typeof(b->f, a), memory = memory_type(b, v, t);
     const struct tir_layout *const to = tir_layout_of(b->f, memory);
-    const struct tir_value rounded = tir_convert(b, a, dtype_of(v));
+    const struct tir_value rounded = tir_convert(b, a, att_state_dtype(v));
     if (v->state_layout == ATT_STATE_LAYOUT_K_FOURS) {
         const struct tir_value rows = tir_convert(b, rows_of_fours(b, v, memory, first), TIR_I64);
         const struct tir_value is = att_like(b, there, rows);

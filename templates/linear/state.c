@@ -8,12 +8,16 @@
  * of 128 bytes. FOUR: number of adjacent elements of a key in a group of K_FOURS. */
 enum { ACCESS = 16, LINE_LANES = 8, FOUR = 4 };
 
-/* Returns the enum tir_dtype of a state's dtype in the description. */
-static unsigned dtype_of(enum att_state_dtype dtype)
+unsigned att_state_dtype(const struct att_variant *v)
 {
-    return dtype == ATT_STATE_DTYPE_F32    ? TIR_F32
-           : dtype == ATT_STATE_DTYPE_BF16 ? TIR_BF16
-                                           : TIR_F16;
+    return v->state_dtype == ATT_STATE_DTYPE_F32    ? TIR_F32
+           : v->state_dtype == ATT_STATE_DTYPE_BF16 ? TIR_BF16
+                                                    : TIR_F16;
+}
+
+int att_state_size(const struct att_variant *v)
+{
+    return v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2;
 }
 
 /* Returns the number of lanes that together load a row of `cols` elements of `size` bytes, 16 bytes
@@ -26,8 +30,7 @@ static unsigned lanes_of_row(unsigned cols, unsigned size)
 
 unsigned att_state_least_rows(const struct att_variant *v, const struct tir_machine *m)
 {
-    const unsigned size = v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2;
-    return tir_lanes(m) / lanes_of_row((unsigned)v->head_dim, size);
+    return tir_lanes(m) / lanes_of_row((unsigned)v->head_dim, (unsigned)att_state_size(v));
 }
 
 /* Returns the type of a tile of rows x cols elements of a state, as loads and stores take them from
@@ -126,8 +129,8 @@ static struct att_state state_of(const struct att_variant *v, int key, int value
 {
     return (struct att_state){
         .order = v->state_layout,
-        .dtype = dtype_of(v->state_dtype),
-        .size = v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2,
+        .dtype = att_state_dtype(v),
+        .size = att_state_size(v),
         .key = key,
         .value = value,
         .rows = rows,

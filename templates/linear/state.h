@@ -29,6 +29,12 @@ struct att_state {
     struct tir_type keys, values, one;
 };
 
+/** Returns the dtype of a state's elements in memory: enum tir_dtype. */
+unsigned att_state_dtype(const struct att_variant *v);
+
+/** Returns the bytes of a state's element in memory. */
+int att_state_size(const struct att_variant *v);
+
 /** Returns the least number of value elements (rows of a state) that a wave must have, so that each
  * of its lanes holds a part. */
 unsigned att_state_least_rows(const struct att_variant *v, const struct tir_machine *m);

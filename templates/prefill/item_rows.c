@@ -22,26 +22,19 @@
 
 enum { LSE_BYTES = 4, PARTIAL_BYTES = 4, LANE_BYTES = 16 };
 
-/* Returns a tile with the shape and layout of `like` whose elements are all `scalar`. */
-static struct tir_value splat_like(struct prefill *p, struct tir_value scalar,
-                                   struct tir_value like)
-{
-    return tir_splat(&p->b, scalar, tir_typeof(p->b.f, like));
-}
-
 /* ---- Rows of an item: query, head and byte offset of each ---- */
 
 struct prefill_rows prefill_find_rows(struct prefill *p, struct tir_value index)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value row = tir_add(b, index, splat_like(p, p->work.row0, index));
-    const struct tir_value last = splat_like(p, att_plus(b, p->item.n_rows, -1), row);
+    const struct tir_value row = tir_add(b, index, att_like(b, p->work.row0, index));
+    const struct tir_value last = att_like(b, att_plus(b, p->item.n_rows, -1), row);
     const struct tir_value there = tir_max(b, tir_min(b, row, last), tir_int_like(b, row, 0));
-    const struct tir_value gqa = splat_like(p, p->item.gqa, row);
+    const struct tir_value gqa = att_like(b, p->item.gqa, row);
     const struct tir_value first_head = tir_mul(b, p->work.kv_head, p->item.gqa);
     struct prefill_rows r = {.token = tir_div(b, there, gqa), .valid = tir_cmp_le(b, row, last)};
     r.head =
-        tir_add(b, tir_sub(b, there, tir_mul(b, r.token, gqa)), splat_like(p, first_head, there));
+        tir_add(b, tir_sub(b, there, tir_mul(b, r.token, gqa)), att_like(b, first_head, there));
     return r;
 }
 
@@ -90,10 +83,10 @@ static struct tir_value offsets(struct prefill *p, const struct prefill_rows *r,
                                 const struct strides *s)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value row = tir_add(b, r->token, splat_like(p, s->first, r->token));
+    const struct tir_value row = tir_add(b, r->token, att_like(b, s->first, r->token));
     const struct tir_value token = as_wide(p, row), head = as_wide(p, r->head);
-    return tir_add(b, tir_mul(b, token, splat_like(p, s->token, token)),
-                   tir_mul(b, head, splat_like(p, s->head, head)));
+    return tir_add(b, tir_mul(b, token, att_like(b, s->token, token)),
+                   tir_mul(b, head, att_like(b, s->head, head)));
 }
 
 struct tir_value prefill_gather_q(struct prefill *p, const struct prefill_panel *n,
@@ -341,7 +334,7 @@ void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value 
     const struct att_softmax_end end = att_softmax_finish(b, &p->attention.softmax, m, l, sink);
     struct tir_value factor = end.inverse;
     if (p->source.v.scale.id)
-        factor = tir_mul(b, factor, splat_like(p, p->source.v.scale, factor));
+        factor = tir_mul(b, factor, att_like(b, p->source.v.scale, factor));
     o = att_scaled(b, o, factor);
     const struct tir_value lse = att_softmax_lse(b, &end);
     struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);

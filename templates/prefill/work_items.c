@@ -26,14 +26,6 @@ enum word {
     N_WORDS,
 };
 
-/* Loads element `index` (i32) of argument `array`, an array of i32. */
-static struct tir_value load_word(struct prefill *p, const char *array, struct tir_value index)
-{
-    struct tir_builder *b = &p->b;
-    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
-    return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
-}
-
 /* ---- The words of an item, and the keys that its queries see ---- */
 
 /* True if a mask or a hook needs the numbers of queries and keys of the whole sequence. False: the
@@ -55,9 +47,10 @@ static void find_sequence(struct prefill *p, const struct tir_value w[N_WORDS])
     p->work.q_begin = w[FIRST_TOKEN];
     if (!needs_sequence(p->v))
         return;
-    const struct tir_value first = load_word(p, ARG_CU_SEQLENS_Q, w[SEQUENCE]);
-    const struct tir_value end = load_word(p, ARG_CU_SEQLENS_Q, att_plus(b, w[SEQUENCE], 1));
-    p->work.kv_len = load_word(p, ARG_KV_LENS, w[SEQUENCE]);
+    const struct tir_value first = att_far_entry(b, ARG_CU_SEQLENS_Q, w[SEQUENCE], TIR_I32);
+    const struct tir_value end =
+        att_far_entry(b, ARG_CU_SEQLENS_Q, att_plus(b, w[SEQUENCE], 1), TIR_I32);
+    p->work.kv_len = att_far_entry(b, ARG_KV_LENS, w[SEQUENCE], TIR_I32);
     p->work.q_begin = first;
     p->work.q_len = tir_sub(b, end, first);
     p->item.position = tir_add(b, tir_sub(b, p->work.kv_len, end), w[FIRST_TOKEN]);
@@ -216,8 +209,8 @@ void prefill_walk_items(struct prefill *p, void (*attend)(struct prefill *))
     const struct tir_value queries = tir_i32(b, (int)prefill_queries(p));
     read_arguments(p);
     p->item.gqa = p->v->gqa ? tir_i32(b, p->v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
-    const struct tir_value begin = load_word(p, ARG_WORK_INDPTR, list);
-    const struct tir_value end = load_word(p, ARG_WORK_INDPTR, att_plus(b, list, 1));
+    const struct tir_value begin = att_far_entry(b, ARG_WORK_INDPTR, list, TIR_I32);
+    const struct tir_value end = att_far_entry(b, ARG_WORK_INDPTR, att_plus(b, list, 1), TIR_I32);
     struct tir_loop items = tir_begin_for(b, begin, end, one, NULL, 0);
     read_item(p, items.index);
     const struct tir_value first = p->work.first_key;

@@ -108,14 +108,6 @@ void split_kv_load_arguments(struct split_kv *d, bool latent)
         tir_anchor(&d->b, loaded[i]);
 }
 
-/* Loads entry `index` (i32) of array argument `array` (i32 entries). */
-static struct tir_value load_i32(struct split_kv *d, const char *array, struct tir_value index)
-{
-    struct tir_builder *b = &d->b;
-    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
-    return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
-}
-
 /* Sets range[] to the row in q (i32) of the first query of sequence `sequence` (i32), and of the
  * query after its last one. */
 static void find_queries(struct split_kv *d, struct tir_value sequence, struct tir_value range[2])
@@ -123,8 +115,8 @@ static void find_queries(struct split_kv *d, struct tir_value sequence, struct t
     struct tir_builder *b = &d->b;
     const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
     struct tir_if given = tir_begin_if(b, att_is_given(b, ARG_QO_INDPTR), false, i32, 2);
-    const struct tir_value first = load_i32(d, ARG_QO_INDPTR, sequence);
-    const struct tir_value end = load_i32(d, ARG_QO_INDPTR, att_plus(b, sequence, 1));
+    const struct tir_value first = att_far_entry(b, ARG_QO_INDPTR, sequence, TIR_I32);
+    const struct tir_value end = att_far_entry(b, ARG_QO_INDPTR, att_plus(b, sequence, 1), TIR_I32);
     tir_else(b, &given, (struct tir_value[]){first, end});
     const struct tir_value n = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
     range[0] = tir_mul(b, sequence, n);
@@ -139,17 +131,17 @@ static struct tir_value count_keys(struct split_kv *d, struct tir_value sequence
 {
     struct tir_builder *b = &d->b;
     if (d->v->sparse == ATT_SPARSE_NONE)
-        return load_i32(d, ARG_KV_LENS, sequence);
+        return att_far_entry(b, ARG_KV_LENS, sequence, TIR_I32);
     const struct tir_type i32 = tir_scalar(TIR_I32);
     struct tir_if given = tir_begin_if(b, att_is_given(b, ARG_KV_LENS), false, &i32, 1);
-    const struct tir_value len = load_i32(d, ARG_KV_LENS, sequence);
+    const struct tir_value len = att_far_entry(b, ARG_KV_LENS, sequence, TIR_I32);
     tir_else(b, &given, &len);
     struct tir_value room;
     if (d->v->page_table == ATT_PAGE_TABLE_BLOCKS)
         room = tir_arg(b, ARG_LIST_ENTRIES, TIR_I32);
     else
-        room = tir_sub(b, load_i32(d, ARG_KV_INDPTR, att_plus(b, sequence, 1)),
-                       load_i32(d, ARG_KV_INDPTR, sequence));
+        room = tir_sub(b, att_far_entry(b, ARG_KV_INDPTR, att_plus(b, sequence, 1), TIR_I32),
+                       att_far_entry(b, ARG_KV_INDPTR, sequence, TIR_I32));
     room = att_page_first(&d->paging, room);
     tir_end_if(b, &given, &room);
     return room;
@@ -242,7 +234,7 @@ static struct tir_value table_of(struct split_kv *d, struct tir_value sequence)
         return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
                        tir_mul(b, att_wide(b, sequence), stride));
     }
-    const struct tir_value first = att_wide(b, load_i32(d, ARG_KV_INDPTR, sequence));
+    const struct tir_value first = att_wide(b, att_far_entry(b, ARG_KV_INDPTR, sequence, TIR_I32));
     return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, first, four));
 }
 
@@ -308,8 +300,8 @@ void split_kv_find_items(struct split_kv *d, struct tir_value range[2])
     if (d->neighbours)
         group = att_xcd_item(b, group, tir_i32(b, 0), tir_arg(b, ARG_WORKGROUPS, TIR_I32));
     struct tir_if listed = tir_begin_if(b, att_is_given(b, ARG_WORK_INDPTR), false, i32, 2);
-    range[0] = load_i32(d, ARG_WORK_INDPTR, group);
-    range[1] = load_i32(d, ARG_WORK_INDPTR, att_plus(b, group, 1));
+    range[0] = att_far_entry(b, ARG_WORK_INDPTR, group, TIR_I32);
+    range[1] = att_far_entry(b, ARG_WORK_INDPTR, att_plus(b, group, 1), TIR_I32);
     tir_else(b, &listed, range);
     range[0] = group;
     range[1] = att_plus(b, group, 1);

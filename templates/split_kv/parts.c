@@ -46,14 +46,6 @@ struct parts {
     struct tir_value lse_at;       /* lses.at as i32 */
 };
 
-/* Loads entry `index` (i32) of array argument `array` (i32 entries). */
-static struct tir_value load_word(struct split_kv *d, const char *array, struct tir_value index)
-{
-    struct tir_builder *b = &d->b;
-    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
-    return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
-}
-
 struct tir_value split_kv_is_part(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
@@ -393,9 +385,9 @@ void split_kv_join_parts(struct split_kv *d)
                                        tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),
                                        tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64)};
     struct tir_if part = tir_begin_if(b, split_kv_is_part(d), false, NULL, 0);
-    struct parts p = {.first = load_word(d, ARG_REDUCE_INDPTR, d->item.sequence)};
+    struct parts p = {.first = att_far_entry(b, ARG_REDUCE_INDPTR, d->item.sequence, TIR_I32)};
     const struct tir_value next = att_plus(b, d->item.sequence, 1);
-    p.count = tir_sub(b, load_word(d, ARG_REDUCE_INDPTR, next), p.first);
+    p.count = tir_sub(b, att_far_entry(b, ARG_REDUCE_INDPTR, next, TIR_I32), p.first);
     /* All these arguments arrive in one round of loads. */
     tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
     p.map = tir_add(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),

@@ -45,11 +45,19 @@ static inline struct tir_value att_part(struct tir_builder *b, struct tir_value 
     return tile;
 }
 
-/** Returns `scalar` in every element of the type of `v`. */
+/** Returns `scalar` in every element of a tile with the shape and layout of `v`; `scalar` itself if
+ * `v` is a scalar. The result has the dtype of `scalar`. */
 static inline struct tir_value att_like(struct tir_builder *b, struct tir_value scalar,
                                         struct tir_value v)
 {
-    return tir_splat(b, scalar, tir_typeof(b->f, v));
+    const struct tir_type t = tir_typeof(b->f, v);
+    return t.kind == TIR_SCALAR ? scalar : tir_splat(b, scalar, t);
+}
+
+/** Returns `a` (integers, a scalar or a tile) modulo n, a power of two. */
+static inline struct tir_value att_modulo(struct tir_builder *b, struct tir_value a, int n)
+{
+    return tir_and(b, a, tir_int_like(b, a, n - 1));
 }
 
 /** Returns a / n, rounded down, for i32 from 0 to 2^24 - 1, both scalars or both tiles. With this
@@ -81,11 +89,14 @@ static inline struct tir_value att_stride32(struct tir_builder *b, const char *a
     return tir_convert(b, att_stride(b, arg, size), TIR_I32);
 }
 
-/** Returns x times `factor`, a row or a column that is broadcast to the type of x. */
+/** Returns tile x times `factor`: a scalar, or a row or a column that is broadcast to the type of
+ * x. */
 static inline struct tir_value att_scaled(struct tir_builder *b, struct tir_value x,
                                           struct tir_value factor)
 {
-    return tir_mul(b, x, tir_broadcast(b, factor, tir_typeof(b->f, x)));
+    const struct tir_type t = tir_typeof(b->f, x);
+    const bool one = tir_typeof(b->f, factor).kind == TIR_SCALAR;
+    return tir_mul(b, x, one ? tir_splat(b, factor, t) : tir_broadcast(b, factor, t));
 }
 
 /** Returns the byte offset (i64) of row `index` (i32) of a tensor from its row 0. Argument `arg`
@@ -110,6 +121,14 @@ static inline struct tir_value att_entry(struct tir_builder *b, const char *arg,
                                          struct tir_value index, unsigned dtype)
 {
     return tir_scalar_load(b, tir_arg(b, arg, TIR_I64), tir_shl(b, index, tir_i32(b, 2)), dtype);
+}
+
+/** Returns the same as att_entry(), also for arrays of 4 GiB and more. */
+static inline struct tir_value att_far_entry(struct tir_builder *b, const char *arg,
+                                             struct tir_value index, unsigned dtype)
+{
+    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
+    return tir_scalar_load(b, tir_add(b, tir_arg(b, arg, TIR_I64), at), tir_i32(b, 0), dtype);
 }
 
 /** Returns an i1: true if argument `arg`, a pointer, is not NULL. */
