@@ -136,8 +136,7 @@ static bool has_required(const struct att_variant *v, char why[ATTNC_KEY_WHY])
     return true;
 }
 
-/* Returns the op called `name`, or NULL. */
-static const struct att_template *find_op(const char *name)
+const struct att_template *attnc_find_op(const char *name)
 {
     const struct att_template *const *t = att_templates;
     while (*t && name && strcmp((*t)->name, name))
@@ -157,7 +156,7 @@ bool attnc_key_normalise(const char *key, char text[ATT_TEXT_MAX], char why[ATTN
     const char *const target_name = strtok_r(rest, " ", &rest);
     const char *const op_name = strtok_r(NULL, " ", &rest);
     const struct tgt *const target = target_name ? tgt_find(target_name) : NULL;
-    const struct att_template *const op = find_op(op_name);
+    const struct att_template *const op = attnc_find_op(op_name);
     if (!target || !op) {
         const char *const name = target ? op_name : target_name;
         snprintf(why, ATTNC_KEY_WHY, "there is no %s '%.40s'", target ? "op" : "target",

@@ -22,4 +22,7 @@ void attnc_key_text(const struct att_variant *v, char text[ATT_TEXT_MAX]);
  * key. */
 bool attnc_key_normalise(const char *key, char text[ATT_TEXT_MAX], char why[ATTNC_KEY_WHY]);
 
+/** Returns the op called `name`; NULL if there is none, or if `name` is NULL. */
+const struct att_template *attnc_find_op(const char *name);
+
 #endif

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/tuning_key.h"
 #include "targets/tgt.h"
 
 bool attnc_split_call(const char *call, struct att_split *out)
@@ -72,15 +73,6 @@ bool attnc_tuning_link(struct attnc_tuning *t)
     return true;
 }
 
-/* Returns the op called `name`, which must exist. */
-static const struct att_template *find_template(const char *name)
-{
-    const struct att_template *const *t = att_templates;
-    while (strcmp((*t)->name, name))
-        t++;
-    return *t;
-}
-
 /* True if the variant's template accepts it. */
 static bool is_possible(const struct att_variant *v)
 {
@@ -99,7 +91,7 @@ bool attnc_split_sibling(const struct att_variant *v, struct att_variant *siblin
 
 bool attnc_split_combine(const struct att_variant *v, struct att_variant *combine)
 {
-    att_variant_init(combine, find_template("combine"), v->target);
+    att_variant_init(combine, attnc_find_op("combine"), v->target);
     combine->dtype = v->dtype;
     combine->head_dim = v->head_dim_v;
     combine->partials = ATT_PARTIALS_CSR;

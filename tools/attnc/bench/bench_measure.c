@@ -16,12 +16,7 @@ enum { MODEL_SECONDS = 3600 };
  * dimension. */
 static double dimension(const struct trace_run *run, const char *name)
 {
-    const struct verify_op *op = trace_find_op(run->info->op);
-    for (unsigned i = 0; i < VERIFY_DIMENSIONS && op->dimensions[i].name; i++) {
-        if (!strcmp(op->dimensions[i].name, name))
-            return run->shape[i];
-    }
-    return 0;
+    return trace_dimension(trace_find_op(run->info->op), run->shape, name);
 }
 
 /* Returns how many keys all queries of one head of a sequence see together. With `causal` the last

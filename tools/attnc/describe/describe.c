@@ -16,6 +16,7 @@
 #include "targets/tgt.h"
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/describe/describe_entry.h"
+#include "tools/attnc/describe/describe_kernels.h"
 #include "tools/attnc/describe/describe_model.h"
 #include "tools/attnc/cli/output.h"
 
@@ -130,15 +131,6 @@ static void print_description(const struct model *m, const struct deployment *d,
         separator = ", ";
     }
     fprintf(out, "]\ndefaults: { dtype: %s }\nkernels:\n%s", m->fp16 ? "fp16" : "bf16", body);
-}
-
-/* Reports what the model needs and attnc lacks. Returns EXIT_PARTIAL if there is anything, else
- * EXIT_GOOD. */
-static int report_gaps(const struct model *m, const char *path)
-{
-    for (unsigned i = 0; i < m->gaps.count; i++)
-        complain(EXIT_PARTIAL, "%s: missing: %s", path, m->gaps.texts[i]);
-    return m->gaps.count ? EXIT_PARTIAL : EXIT_GOOD;
 }
 
 /* Prints the model and the number of entries as a JSON object. */

@@ -187,15 +187,6 @@ static int read_tuning(struct run *r)
     return code;
 }
 
-/* Reports what the model needs and attnc lacks. Returns EXIT_PARTIAL if there is anything, else
- * EXIT_GOOD. */
-static int report_gaps(const struct model *m, const char *path)
-{
-    for (unsigned i = 0; i < m->gaps.count; i++)
-        complain(EXIT_PARTIAL, "%s: missing: %s", path, m->gaps.texts[i]);
-    return m->gaps.count ? EXIT_PARTIAL : EXIT_GOOD;
-}
-
 /* Compiles and times the kernels of the step, and prints the result. `path` is the model's file.
  * Returns an exit_code. */
 static int measure(struct run *r, const char *path)

@@ -71,6 +71,10 @@ int trace_time(struct trace_session *t, const struct hipsim_time_options *time,
 /** Returns the verified op called `name`; NULL if it is unknown or has no shape for traces. */
 const struct verify_op *trace_find_op(const char *name);
 
+/** Returns the size of the dimension called `name` in `shape`, whose sizes are in the order of the
+ * op's dimensions; 0 if the op has no such dimension. */
+int trace_dimension(const struct verify_op *op, const int *shape, const char *name);
+
 /** Reads `text`, such as "batch=1,q=512", into shape[VERIFY_DIMENSIONS], in the order of the op's
  * dimensions. Dimensions that the text lacks get the op's defaults for traces. Returns an exit_code
  * after a message. */

@@ -71,6 +71,15 @@ void trace_explain_shape(const struct verify_op *op)
     }
 }
 
+int trace_dimension(const struct verify_op *op, const int *shape, const char *name)
+{
+    for (unsigned i = 0; i < count_dimensions(op); i++) {
+        if (!strcmp(op->dimensions[i].name, name))
+            return shape[i];
+    }
+    return 0;
+}
+
 /* Sets the dimension called `name`, of `length` characters, to `value`. Returns an exit_code after
  * a message: EXIT_USER if it is unknown, given twice or out of range. */
 static int set_dimension(const struct verify_op *op, int *shape, const char *name, size_t length,

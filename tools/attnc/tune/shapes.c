@@ -26,11 +26,7 @@ int tune_shape_number(const struct tune_shape *s, const char *name)
     const struct verify_op *op = trace_find_op(s->op);
     int sizes[VERIFY_DIMENSIONS] = {0};
     trace_parse_shape(op, s->text, sizes);
-    for (unsigned i = 0; i < VERIFY_DIMENSIONS && op->dimensions[i].name; i++) {
-        if (!strcmp(op->dimensions[i].name, name))
-            return sizes[i];
-    }
-    return 0;
+    return trace_dimension(op, sizes, name);
 }
 
 /* Adds the shape in a line, an op and its sizes, to `shapes`. `path` and `number`, the line's
@@ -122,17 +118,6 @@ int tune_read_shapes(const char *path, struct tune_shapes *shapes)
     return code;
 }
 
-/* Returns dimension `name` of a shape; 0 if the op has no such dimension. `sizes` are in the order
- * of the op's dimensions. */
-static int dimension(const struct verify_op *op, const int *sizes, const char *name)
-{
-    for (unsigned i = 0; i < VERIFY_DIMENSIONS && op->dimensions[i].name; i++) {
-        if (!strcmp(op->dimensions[i].name, name))
-            return sizes[i];
-    }
-    return 0;
-}
-
 /* True if these heads suit the key's kernels, by head_dim and GQA ratio. */
 static bool has_heads(const struct tune_key *key, const struct tune_heads *h)
 {
@@ -173,9 +158,9 @@ static void add_value(struct tune_shape *s, const char *arg, int64_t value)
 /* Adds the launch values of ops without queries: rows, pairs and tokens. */
 static void add_counts(struct tune_shape *s, const struct verify_op *op, const int *sizes)
 {
-    const int tokens = dimension(op, sizes, "tokens");
-    add_value(s, "rows", dimension(op, sizes, "rows"));
-    add_value(s, "pairs", dimension(op, sizes, "pairs"));
+    const int tokens = trace_dimension(op, sizes, "tokens");
+    add_value(s, "rows", trace_dimension(op, sizes, "rows"));
+    add_value(s, "pairs", trace_dimension(op, sizes, "pairs"));
     add_value(s, "tokens", tokens);
     if (!strcmp(s->op, "cache_gather") || !strcmp(s->op, "indexer_gather"))
         add_value(s, "max_seqlen_k", tokens);
@@ -186,12 +171,13 @@ static void add_counts(struct tune_shape *s, const struct verify_op *op, const i
 static void add_prefill(struct tune_shape *s, const struct verify_op *op, const int *sizes)
 {
     enum { TILE_QUERIES = 128 };
-    const int first_q = dimension(op, sizes, "q"), then_q = dimension(op, sizes, "then_q");
-    const int first_k = dimension(op, sizes, "k") ? dimension(op, sizes, "k") : first_q;
+    const int first_q = trace_dimension(op, sizes, "q"),
+              then_q = trace_dimension(op, sizes, "then_q");
+    const int first_k = trace_dimension(op, sizes, "k") ? trace_dimension(op, sizes, "k") : first_q;
     const int q = then_q > first_q ? then_q : first_q, k = then_q > first_k ? then_q : first_k;
-    const int64_t batch = dimension(op, sizes, "batch") * (then_q ? 2 : 1);
+    const int64_t batch = trace_dimension(op, sizes, "batch") * (then_q ? 2 : 1);
     const int64_t tiles = (q + TILE_QUERIES - 1) / TILE_QUERIES;
-    add_value(s, "tiles", batch * dimension(op, sizes, "heads") * tiles);
+    add_value(s, "tiles", batch * trace_dimension(op, sizes, "heads") * tiles);
     add_value(s, "max_seqlen_q", q);
     add_value(s, "max_seqlen_k", k);
 }
@@ -202,8 +188,9 @@ void tune_find_values(struct tune_shape *s)
     int sizes[VERIFY_DIMENSIONS];
     if (trace_parse_shape(op, s->text, sizes) != EXIT_GOOD)
         return;
-    const int lists = dimension(op, sizes, "lists"), batch = dimension(op, sizes, "batch");
-    const int kv_heads = dimension(op, sizes, "kv_heads");
+    const int lists = trace_dimension(op, sizes, "lists"),
+              batch = trace_dimension(op, sizes, "batch");
+    const int kv_heads = trace_dimension(op, sizes, "kv_heads");
     s->value_count = 0;
     if (attnc_launch_value(s->op, "tiles")) {
         add_prefill(s, op, sizes);
@@ -213,7 +200,7 @@ void tune_find_values(struct tune_shape *s)
     if (batch) /* for decode; other ops have lists only with a plan */
         add_value(s, "workgroups", lists ? lists : (int64_t)batch * (kv_heads ? kv_heads : 1));
     add_counts(s, op, sizes);
-    add_value(s, "heads", dimension(op, sizes, "heads"));
+    add_value(s, "heads", trace_dimension(op, sizes, "heads"));
 }
 
 /* Appends ",NAME=NUMBER" to a shape's text, if the op has the dimension, the text lacks it, and
