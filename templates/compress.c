@@ -32,6 +32,10 @@ static const struct att_tile tiles[] = {
      .waves_per_simd = 2,
      .own = {[SHARED] = 1},
      .why = "128 tokens in two steps of each wave"},
+    {.waves = 4,
+     .waves_per_simd = 2,
+     .own = {[SHARED] = 1},
+     .why = "as above, where the sums of eight waves have no registers"},
 };
 
 static const struct att_knob knobs[] = {
@@ -47,9 +51,11 @@ static int groups_of(const struct att_tile *t) { return t->own[SHARED] ? 1 : t->
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
-    if (t->own[SHARED] && compress_shared_bytes(&(struct compress){
-                              .v = v, .tile = *t, .shared = true}) > m->lds_bytes)
+    const struct compress c = {.v = v, .m = m, .tile = *t, .shared = t->own[SHARED]};
+    if (compress_shared_bytes(&c) > m->lds_bytes)
         return att_reject(why, ATT_TILE, "sums of %d waves do not fit LDS", t->waves);
+    if (c.shared && compress_sum_registers(&c) > compress_registers(&c))
+        return att_reject(why, ATT_TILE, "has no registers for the sums of %d waves", t->waves);
     if (t->waves < 2)
         return att_reject(why, ATT_TILE, "a workgroup has the first two groups, a wave each");
     return att_fits_waves(v, t, m, why);
@@ -60,15 +66,17 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
-    (void)v;
-    (void)m;
-    if (n)
-        return false;
-    *second = (struct att_second){
-        .tile = 2,
-        .calls = {.rows = {{ARG_RATIO, SHARED_TOKENS, RATIO_MAX}}, .count = 1},
-    };
-    return true;
+    struct att_why why;
+    for (unsigned i = 0; !n && i < sizeof(tiles) / sizeof(tiles[0]); i++) {
+        if (!tiles[i].own[SHARED] || !fits(v, &tiles[i], m, &why))
+            continue;
+        *second = (struct att_second){
+            .tile = i + 1,
+            .calls = {.rows = {{ARG_RATIO, SHARED_TOKENS, RATIO_MAX}}, .count = 1},
+        };
+        return true;
+    }
+    return false;
 }
 
 /* True if the template serves the variant; if not, the reason is in `why`. */

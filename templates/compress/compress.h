@@ -67,6 +67,16 @@ struct tir_value compress_load(struct compress *c, struct tir_value base, struct
  * has a group of its own. */
 unsigned compress_shared_bytes(const struct compress *c);
 
+/** Returns the registers of a lane for tokens that are loaded, or for sums that are joined: three
+ * quarters of those that a wave of c->tile has. The others are for addresses and the sum so far. */
+static inline unsigned compress_registers(const struct compress *c)
+{
+    return tir_wave_vgprs(c->m, (unsigned)c->tile.waves_per_simd) * 3 / 4;
+}
+
+/** Returns the registers of a lane that the sums of all waves take as they are joined. */
+unsigned compress_sum_registers(const struct compress *c);
+
 /** Returns the weighted sum of the tokens of group `group` (i32 index in the sequence), of type
  * c->row. With c->shared every wave must run this code, and gets the whole sum. */
 struct tir_value compress_pool(struct compress *c, struct tir_value group);

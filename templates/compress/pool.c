@@ -2,8 +2,8 @@
  *
  * This file computes the weighted sum of a group's tokens in op compress: a softmax over the tokens
  * for each element, with a running maximum. The window is the group's tokens, and with overlap the
- * tokens of the group before it. A step loads STEP tokens together; tokens after the window are not
- * read.
+ * tokens of the group before it. A step loads up to STEP tokens together; tokens after the window
+ * are not read.
  */
 #include "templates/compress/compress.h"
 #include "ir/address_map.h"
@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-/* STEP: tokens that are loaded together. FLOAT: bytes of an f32. SUMS: members of struct sum.
+/* STEP: most tokens that are loaded together. FLOAT: bytes of an f32. SUMS: members of struct sum.
  * MOST_WAVES: most waves of a workgroup. */
 enum { STEP = 8, FLOAT = 4, SUMS = 3, MOST_WAVES = 16 };
 
@@ -120,8 +120,25 @@ struct sum {
     struct tir_value top, weights, z;
 };
 
-/* Returns sum `before` plus STEP tokens of the window from token i (i32) on. The window begins with
- * token `from` (i32) at row `place` (i32) of the ring. */
+/* Returns the number of registers of a lane for a row of f32. */
+static unsigned row_registers(const struct compress *c)
+{
+    return (unsigned)c->v->head_dim / tir_lanes(c->m);
+}
+
+/* Returns the number of tokens that are loaded together: STEP, or fewer where their x, scores and
+ * position embeddings would take too many registers. */
+static int step_of(const struct compress *c)
+{
+    enum { LOADED = 3 /* rows of a token */ };
+    unsigned n = STEP;
+    while (n > 1 && n * LOADED * row_registers(c) > compress_registers(c))
+        n /= 2;
+    return (int)n;
+}
+
+/* Returns sum `before` plus step_of() tokens of the window from token i (i32) on. The window begins
+ * with token `from` (i32) at row `place` (i32) of the ring. */
 static struct sum add_members(struct compress *c, struct tir_value i, struct tir_value from,
                               struct tir_value place, const struct sum *before)
 {
@@ -129,14 +146,15 @@ static struct sum add_members(struct compress *c, struct tir_value i, struct tir
     const struct tir_value scored = att_is_given(b, ARG_SCORES);
     struct member m[STEP];
     struct tir_value x[STEP], scores[STEP], ape[STEP];
-    for (int j = 0; j < STEP; j++) {
+    const int step = step_of(c);
+    for (int j = 0; j < step; j++) {
         m[j] = find_member(c, att_plus(b, i, j), from, place);
         x[j] = load_member(c, &compress_x, &m[j], m[j].there);
         scores[j] = load_member(c, &compress_scores, &m[j], tir_and(b, m[j].there, scored));
         ape[j] = load_ape(c, &m[j]);
     }
     struct sum sum = {.top = before->top};
-    for (int j = 0; j < STEP; j++) {
+    for (int j = 0; j < step; j++) {
         const struct tir_value none =
             tir_select(b, m[j].there, tir_f32(b, 0.0f), tir_f32(b, -INFINITY));
         const struct tir_value score = tir_add(b, tir_convert(b, scores[j], TIR_F32), ape[j]);
@@ -147,7 +165,7 @@ static struct sum add_members(struct compress *c, struct tir_value i, struct tir
     const struct tir_value rescale = tir_exp2(b, tir_sub(b, before->top, sum.top));
     sum.weights = tir_mul(b, before->weights, rescale);
     sum.z = tir_mul(b, before->z, rescale);
-    for (int j = 0; j < STEP; j++) {
+    for (int j = 0; j < step; j++) {
         const struct tir_value w = tir_exp2(b, tir_sub(b, scores[j], sum.top));
         sum.weights = tir_add(b, sum.weights, w);
         sum.z = tir_fma(b, w, tir_convert(b, x[j], TIR_F32), sum.z);
@@ -158,6 +176,11 @@ static struct sum add_members(struct compress *c, struct tir_value i, struct tir
 unsigned compress_shared_bytes(const struct compress *c)
 {
     return c->shared ? (unsigned)(c->tile.waves * SUMS * c->v->head_dim * FLOAT) : 0;
+}
+
+unsigned compress_sum_registers(const struct compress *c)
+{
+    return (unsigned)c->tile.waves * SUMS * row_registers(c);
 }
 
 /* Returns the LDS address (i32) of member `part` (index in struct sum) of the sum of wave `wave`
@@ -204,8 +227,8 @@ static struct sum add_window(struct compress *c, struct tir_value from)
     struct tir_builder *b = &c->b;
     const struct tir_value zero = tir_splat(b, tir_f32(b, 0.0f), c->row);
     const struct tir_value place = tir_rem(b, tir_add(b, from, c->ring), c->ring);
-    const struct tir_value first = c->shared ? att_times(b, tir_wave_id(b), STEP) : tir_i32(b, 0);
-    const int step = c->shared ? STEP * c->tile.waves : STEP;
+    const int own = step_of(c), step = c->shared ? own * c->tile.waves : own;
+    const struct tir_value first = c->shared ? att_times(b, tir_wave_id(b), own) : tir_i32(b, 0);
     struct tir_value carried[SUMS] = {tir_float_like(b, zero, LOWEST), zero, zero};
     struct tir_loop loop = tir_begin_for(b, first, c->window, tir_i32(b, step), carried, SUMS);
     const struct sum so_far = {carried[0], carried[1], carried[2]};
