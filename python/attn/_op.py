@@ -258,6 +258,8 @@ class Op:
                 paged = cache is not None and hasattr(a, "pages") and a.pages.entries
                 a.max_seqlen_k = (min(a.pages.entries * cache.page_size, 2**31 - 1) if paged
                                   else a.total_k)
+        if self.NAME == "state_copy" and a.span_count and not a.max_bytes:
+            raise AttnError("ATTN_BAD_ARGUMENT", "max_bytes is 0: it is needed, and no span has more bytes")
         if self.NAME == "metadata" and a.kv_indices and not a.entries:
             width, step = self._slots[self.SLOTS.index("block_table")].shape[1], a.page_size
             a.entries = min(-(-width // step) if a.table_of_slots and step > 0 else width, 2**24)

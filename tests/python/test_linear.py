@@ -4,6 +4,7 @@ import unittest
 
 import numpy as np
 
+import attn
 import support
 
 K, HEADS, VALUE_HEADS, TAPS, DRAFTS, SLOTS = 128, 1, 2, 4, 4, 12
@@ -58,6 +59,7 @@ class Steps(unittest.TestCase):
             {"op": "gated_delta", "head_dim": K, "l2_norm": True, "replay": [False, True]},
             {"op": "gated_delta", "head_dim": K, "l2_norm": True, "tree": True},
             {"op": "gated_delta_commit", "head_dim": K},
+            {"op": "state_copy"},
             {"op": "gated_delta_prefill", "head_dim": K, "l2_norm": True, "stage": ["all", "chunks", "scan", "outputs"]},
             {"op": "gated_rmsnorm", "width": K, "act": "silu"})
         shape = dict(dtype="fp16", head_dim=K, heads=HEADS, value_heads=VALUE_HEADS, l2_norm=True)
@@ -155,6 +157,17 @@ class Steps(unittest.TestCase):
                 want = run(starts, rows, {"max_seqlen": longest})
                 self.assertTrue(np.all(np.any(want, axis=(1, 2))))
                 np.testing.assert_array_equal(run(starts, rows, {}), want)
+
+    def test_a_copy_needs_the_bytes_of_a_span(self):
+        copy = self.device.state_copy()
+        source, target = np.arange(64, dtype=np.uint8), np.zeros(64, np.uint8)
+        spans = np.array([[16, 32, 16]], np.int64)
+        with self.assertRaisesRegex(attn.AttnError, "max_bytes is 0: it is needed"):
+            copy(source=source, target=target, spans=spans)
+        copy(source=source, target=target, spans=spans[:0])
+        copy(source=source, target=target, spans=spans, max_bytes=16)
+        np.testing.assert_array_equal(target[32:48], source[16:32])
+        self.assertEqual(np.count_nonzero(target), 16)
 
     def test_pieces_of_a_prompt_are_the_prompt(self):
         tokens, fresh = self.tokens(200, 80), np.zeros(1, np.uint8)
