@@ -111,7 +111,7 @@ def tensor_doc(t, op):
     doc = doc.removeprefix(shape).removeprefix(": ") if doc.startswith(shape) else doc
     if "any" in t.dims:
         inner = shape if len(t.dims) > 1 else ""
-        shape, doc = re.match(r"(\[[^]]*\])?(?::\s*)?(.*)", doc, re.S).groups()
+        shape, doc = re.match(r"(\[[^]]*\])?(?:[:,]\s*)?(.*)", doc, re.S).groups()
         shape = shape or inner
     head = [shape] if shape else []
     if t.dtype not in FIXED and t.dtype != t.name:

@@ -11,6 +11,7 @@ fail() { echo "limits: $*" >&2; exit 1; }
 "$attnc" help limits >"$root/limits.md"
 diff -u "$source/docs/limits.md" "$root/limits.md" ||
     fail 'docs/limits.md is old: attnc help limits >docs/limits.md'
+grep -n ': ,' "$root/limits.md" && fail 'a tensor is described by half of a sentence'
 
 # The line of an op's field: "- `q_len`: 1 to 64".
 range() { awk -v op="## $1" -v field="- \`$2\`: " '$0 == op { on = 1; next } /^## / { on = 0 }
