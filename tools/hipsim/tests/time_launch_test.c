@@ -338,6 +338,32 @@ static void positions_in_the_grid_matter(void **state)
     assert_true(all.cycles < 1.05 * ends.cycles && ends.cycles < 1.05 * all.cycles);
 }
 
+/* The hottest loop is bound by its vector instructions: packed ones of f32 have a term of their
+ * own. */
+static void the_bound_of_a_loop_counts_each_kind(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned packed, plain;
+    } loops[] = {{5, 0}, {0, 7}, {9, 3}};
+    const struct time_config config = configuration();
+    for (size_t i = 0; i < sizeof(loops) / sizeof(loops[0]); i++) {
+        char text[400];
+        snprintf(text, sizeof(text),
+                 "s_movk_i32 s4, 100\n1:\n.rept %u\nv_pk_add_f32 v[2:3], v[4:5], v[6:7]\n.endr\n"
+                 ".rept %u\nv_mov_b32 v1, v0\n.endr\ns_sub_u32 s4, s4, 1\n"
+                 "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 1b\ns_endpgm\n",
+                 loops[i].packed, loops[i].plain);
+        const struct hipsim_time_report r = timed_text(text, "loop", 1, 4096, &config);
+        const struct time_mix mix = {
+            .valu = loops[i].plain * (unsigned)config.params.valu_cycles,
+            .packed_f32 = loops[i].packed,
+        };
+        assert_true(r.loop_bound == time_loop_bound(&config.params, &mix, 1));
+        assert_true(r.loop_bound > 0 && r.loop_cycles >= r.loop_bound);
+    }
+}
+
 /* Returns figures that are linear on both sides of the middle of each dimension. */
 static struct time_figures bent_figures(const uint64_t at[3], const uint64_t groups[3])
 {
@@ -655,6 +681,7 @@ int main(void)
         cmocka_unit_test(few_workgroups_get_all_of_hbm),
         LAUNCH(positions_in_the_grid_matter),
         cmocka_unit_test(figures_of_a_grid_follow_the_position),
+        cmocka_unit_test(the_bound_of_a_loop_counts_each_kind),
         cmocka_unit_test(the_clock_falls_with_activity),
         LAUNCH(samples_alone_say_that_results_are_missing),
         LAUNCH(a_report_is_printed_with_its_units),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests which undefined values a program may use, copy and store to global memory. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "tools/hipsim/tests/device.h"
 
@@ -475,6 +476,47 @@ TEST(the_load_of_an_undefined_value_is_named)
     const struct fault none = run(STORE1("v1"));
     assert_int_equal(none.kind, FAULT_UNINIT);
     assert_null(strstr(none.text, "comes from"));
+}
+
+/* Returns the kind of the fault of a wave that branches on SGPR `reg`. The launch has two user
+ * SGPRs, the workgroup's number in y and, if they are enabled, two other system SGPRs. */
+static enum fault_kind branch_on(unsigned reg, bool info, bool offset)
+{
+    char text[120];
+    size_t bytes;
+    snprintf(text, sizeof(text), "s_cmp_eq_u32 s%u, 0\ns_cbranch_scc1 1f\n1: s_endpgm\n", reg);
+    void *const machine = assemble(GFX942, text, &bytes);
+    struct code *const code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
+    assert_non_null(code);
+    struct launch launch = {
+        .code = code,
+        .kernel = "branch",
+        .entry_pc = code_address(code),
+        .grid = {64, 1, 1},
+        .block = {64, 1, 1},
+        .nvgpr = 8,
+        .nuser_sgpr = 2,
+        .sgpr_workgroup_id = {false, true, false},
+        .sgpr_workgroup_info = info,
+        .sgpr_private_offset = offset,
+        .checks = CHECK_UNINIT,
+    };
+    engine_run(&launch);
+    code_destroy(code);
+    free(machine);
+    return launch.fault.kind;
+}
+
+/* User SGPRs come first, then the enabled system SGPRs, then undefined ones (AMDGPUUsage, "SGPR
+ * Register Set Up Order"). */
+TEST(a_wave_begins_with_the_sgprs_of_its_launch)
+{
+    for (unsigned enabled = 0; enabled < 4; enabled++) {
+        const bool info = enabled & 1, offset = enabled & 2;
+        const unsigned first = 3u + info + offset;
+        for (unsigned reg = 0; reg < 8; reg++)
+            assert_int_equal(branch_on(reg, info, offset), reg < first ? FAULT_NONE : FAULT_UNINIT);
+    }
 }
 
 int main(void) { return run_unit_tests(); }
