@@ -216,6 +216,9 @@ static const struct {
      "%13 = add %12, %0 : i32 @1.2\n%14 = add %12, %0 : i32 @3.1\nyield %14\n}",
      "carried value 1 is used in stage 1, phase 2 and made in stage 3, phase 1"},
     {"%9 = const_int {value=0} : i32\n%10 = for %11 = %9 to %0 step %0 with (%12 = %9) : i32 {\n"
+     "%13 = add %12, %0 : i32 @0.0\n%14 = add %12, %0 : i32 @1.0\nyield %13\n}",
+     "carried value 1 is used in stage 1, phase 0 and made in stage 0, phase 0"},
+    {"%9 = const_int {value=0} : i32\n%10 = for %11 = %9 to %0 step %0 with (%12 = %9) : i32 {\n"
      "%13 = add %12, %0 : i32 @1.0\nyield %0\n}",
      "carried value 1 of a pipelined loop is not made in it"},
     {"%9 = const_int {value=0} : i32\nfor %10 = %9 to %0 step %0 {\nwait {group=0, pending=0} "

@@ -219,16 +219,19 @@ static int read_kernels(struct attn_pack *pack)
 /* Opens and reads everything, from memory and from a file. A valid pack gives ATTN_OK. */
 static int read_all(const void *bytes, size_t size)
 {
-    struct attn_pack *pack;
+    struct attn_pack *pack = NULL; /* stays so if a pack is refused */
     char path[64];
     int fd = memfd_create("pack", 0);
     assert_int_equal(write(fd, bytes, size), size);
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     int from_file = attn_pack_open(path, &pack);
     close(fd);
+    assert_true(!from_file == (pack != NULL));
     if (!from_file)
         from_file = read_kernels(pack);
+    pack = NULL;
     int r = attn_pack_open_memory(bytes, size, &pack);
+    assert_true(!r == (pack != NULL));
     if (!r)
         r = read_kernels(pack);
     assert_int_equal(r, from_file);
