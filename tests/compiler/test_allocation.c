@@ -5,18 +5,14 @@
  * output is half written. The test is linked with --wrap for malloc, calloc, realloc, strdup and
  * free. This affects our calls but not the calls inside shared libraries.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <sys/mman.h>
 
 #include "compiler/driver.h"
 #include "tests/compiler/toy.h"
+#include "tests/unit_test.h"
 
 /* The state of the failing allocator, in memory that the test shares with the processes that
  * compile. Only one of them runs at a time. NULL: no allocation fails. */
@@ -144,17 +140,9 @@ static long count_failures(const char *text, bool expected)
     }
 }
 
-static void reading_a_good_description(void **state)
-{
-    (void)state;
-    assert_true(count_failures(good, true) > 10);
-}
+TEST(reading_a_good_description) { assert_true(count_failures(good, true) > 10); }
 
-static void reading_a_bad_description(void **state)
-{
-    (void)state;
-    assert_true(count_failures(bad, false) > 5);
-}
+TEST(reading_a_bad_description) { assert_true(count_failures(bad, false) > 5); }
 
 static bool compile_nothing(const struct att_variant *v, const struct tgt_blob *hooks,
                             const struct attnc_compile_options *o, FILE *log,
@@ -171,9 +159,8 @@ static bool compile_nothing(const struct att_variant *v, const struct tgt_blob *
     return true;
 }
 
-static void building(void **state)
+TEST(building)
 {
-    (void)state;
     static const char text[] = "targets: gfx942\nkernels: [{ op: toy, head_dim: [64, 128] }]\n";
     for (long n = 0;; n++) {
         struct attnc_description desc;
@@ -209,10 +196,5 @@ int main(void)
         return 1;
     memory = shared;
     fail_never();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reading_a_good_description),
-        cmocka_unit_test(reading_a_bad_description),
-        cmocka_unit_test(building),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

@@ -2,14 +2,9 @@
  *
  * Tests the attnc command from the user's side: exit codes, messages, and effects on the output.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -20,6 +15,7 @@
 #include "compiler/process.h"
 #include "compiler/yaml.h"
 #include "tests/compiler/command.h"
+#include "tests/unit_test.h"
 
 static const char good[] = "targets: [gfx942, gfx950]\n"
                            "kernels: [{ op: prefill, head_dim: 80 }]\n";
@@ -37,9 +33,8 @@ static void expect_all(const char *args, const char *const *texts)
 }
 
 /* The test `limits` reads the page of `attnc help limits`. */
-static void help_explains_everything(void **state)
+TEST(help_explains_everything)
 {
-    (void)state;
     expect("help", 0, "Usage: attnc COMMAND", "");
     expect("--help", 0, "Usage: attnc COMMAND", "");
     expect("", 1, "Usage: attnc COMMAND", "");
@@ -75,9 +70,8 @@ static void help_explains_everything(void **state)
     expect("version x", 1, "", "unexpected operand 'x'");
 }
 
-static void every_command_has_help(void **state)
+TEST(every_command_has_help)
 {
-    (void)state;
     static const char *const names[] = {
 #define COMMAND(name) #name,
 #include "tools/attnc/cli/commands.def"
@@ -93,9 +87,8 @@ static void every_command_has_help(void **state)
     }
 }
 
-static void slips_on_the_command_line_are_named(void **state)
+TEST(slips_on_the_command_line_are_named)
 {
-    (void)state;
     write_file("d.yaml", good);
     expect("biuld d.yaml", 1, "", "unknown command 'biuld'; did you mean 'build'?");
     expect("build d.yaml --outptu x", 1, "", "unknown option '--outptu'; did you mean '--output'?");
@@ -127,9 +120,8 @@ static void slips_on_the_command_line_are_named(void **state)
     assert_false(exists("x"));
 }
 
-static void variants_are_printed_without_compiling(void **state)
+TEST(variants_are_printed_without_compiling)
 {
-    (void)state;
     write_file("d.yaml", good);
     expect("build d.yaml --emit=variants", 0,
            "gfx942 prefill dtype=bf16 q_dtype=same qkv_scale=tensor head_dim=80", "");
@@ -143,9 +135,8 @@ static void variants_are_printed_without_compiling(void **state)
 }
 
 /* The description of a small config. test_models.c describes the configs of published models. */
-static void a_models_config_becomes_a_description(void **state)
+TEST(a_models_config_becomes_a_description)
 {
-    (void)state;
     static const char qwen[] =
         "{ \"model_type\": \"qwen3_moe\", \"head_dim\": 128, \"num_hidden_layers\": 94,\n"
         "  \"num_attention_heads\": 64, \"num_key_value_heads\": 4, \"hidden_size\": 4096,\n"
@@ -198,9 +189,8 @@ static void a_models_config_becomes_a_description(void **state)
 
 /* Rows of the cache are key and value. Scales are after a page's rows (scales_last) or in the rows
  * (planes). */
-static void describe_names_the_layout_of_pooled_rows(void **state)
+TEST(describe_names_the_layout_of_pooled_rows)
 {
-    (void)state;
     write_file(
         "rows.json",
         "{ \"model_type\": \"deepseek_v4\", \"num_hidden_layers\": 2, \"hidden_size\": 4096,\n"
@@ -264,9 +254,8 @@ static void a_config_that_lacks_something_is_told_what(void)
     }
 }
 
-static void what_is_no_config_is_refused(void **state)
+TEST(what_is_no_config_is_refused)
 {
-    (void)state;
     write_file("broken.json", "{ \"head_dim\": [1, }");
     expect("describe broken.json", 1, "", "broken.json:1:");
     expect("describe missing.json", 2, "", "missing.json: No such file");
@@ -306,9 +295,8 @@ static void what_is_no_config_is_refused(void **state)
 }
 
 /* A description with errors leaves an old output unchanged and creates none. */
-static void errors_touch_no_output(void **state)
+TEST(errors_touch_no_output)
 {
-    (void)state;
     write_file("bad.yaml", "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 66 }]\n");
     write_file("old.pack", "old");
     expect("build bad.yaml -o old.pack --no-cache", 1, "",
@@ -325,9 +313,8 @@ static void errors_touch_no_output(void **state)
 }
 
 /* The output's name means the input: another spelling of it, a symbolic link or a hard link. */
-static void no_output_replaces_an_input(void **state)
+TEST(no_output_replaces_an_input)
 {
-    (void)state;
     static const char config[] = "{\"num_attention_heads\": 8, \"head_dim\": 64}\n";
     static const char hook[] = "float attn_logits(float x) { return x; }\n";
     static const char hooked[] =
@@ -376,9 +363,8 @@ static void no_output_replaces_an_input(void **state)
 
 /* An output that would have the same bytes keeps its modification time, which build systems
  * compare. */
-static void an_output_with_the_same_bytes_is_left_alone(void **state)
+TEST(an_output_with_the_same_bytes_is_left_alone)
 {
-    (void)state;
     write_file("d.yaml", good);
     const struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
     struct stat st;
@@ -393,9 +379,8 @@ static void an_output_with_the_same_bytes_is_left_alone(void **state)
 }
 
 /* One run reports all independent errors, and none that follows from another. */
-static void independent_errors_are_found_together(void **state)
+TEST(independent_errors_are_found_together)
 {
-    (void)state;
     write_file("d.yaml", "targets: [gfx942]\nkernels:\n"
                          "  - { op: decode, head_dim: 128, gqa: 300, page_size: 70000 }\n"
                          "  - { op: decode, head_dim: 520, page_size: 70000 }\n"
@@ -415,9 +400,8 @@ static void independent_errors_are_found_together(void **state)
     end_run(&r);
 }
 
-static void a_combination_is_named(void **state)
+TEST(a_combination_is_named)
 {
-    (void)state;
     write_file("d.yaml",
                "targets: [gfx942]\nkernels:\n"
                "  - { op: decode, head_dim: 128, kv_dtype: [same, fp8], kv_scale: token }\n");
@@ -429,9 +413,8 @@ static void a_combination_is_named(void **state)
     end_run(&r);
 }
 
-static void a_file_that_is_no_description_is_told_apart(void **state)
+TEST(a_file_that_is_no_description_is_told_apart)
 {
-    (void)state;
     write_file("d.yaml", good);
     write_file("kernel.yaml", "targets: [gfx942]\nkernel: [{ op: prefill, head_dim: 80 }]\n");
     struct run r = run("build kernel.yaml -o x");
@@ -490,9 +473,8 @@ static void expect_json(const char *args, int status, const char *word)
     end_run(&r);
 }
 
-static void every_command_speaks_json(void **state)
+TEST(every_command_speaks_json)
 {
-    (void)state;
     write_file("d.yaml", good);
     write_file("bad.yaml", "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: \"7\\\"2\" }]\n");
     write_file("c.json", "{ \"model_type\": \"llama\", \"num_hidden_layers\": 2,\n"
@@ -516,9 +498,8 @@ static void every_command_speaks_json(void **state)
     unsetenv("HIP_VISIBLE_DEVICES");
 }
 
-static void packs_are_compared(void **state)
+TEST(packs_are_compared)
 {
-    (void)state;
     write_file("d.yaml", good);
     expect("build d.yaml -o a.pack -q --cache c", 0, "", "");
     expect("build d.yaml -o b.pack -q --cache c --only *950", 0, "", "");
@@ -533,9 +514,8 @@ static void packs_are_compared(void **state)
 }
 
 /* The tile is part of a kernel's name, not of its dispatch key. */
-static void packs_are_compared_by_key(void **state)
+TEST(packs_are_compared_by_key)
 {
-    (void)state;
     static const char *const names[] = {"auto", "8", "9"};
     for (int i = 0; i < 3; i++) {
         char text[128], command[64];
@@ -556,9 +536,8 @@ static void packs_are_compared_by_key(void **state)
 }
 
 /* The page is self-contained and has the launches and hot loops of every kernel. */
-static void a_report_is_one_page(void **state)
+TEST(a_report_is_one_page)
 {
-    (void)state;
     write_file("d.yaml", good);
     expect("build d.yaml -o a.pack -q --cache c", 0, "", "");
     expect("report a.pack -o a.html --no-verify -j 2", 0, "", "");
@@ -580,9 +559,8 @@ static void a_report_is_one_page(void **state)
 }
 
 /* Rows with long names of shapes have their numbers below the headings. */
-static void columns_are_as_wide_as_names(void **state)
+TEST(columns_are_as_wide_as_names)
 {
-    (void)state;
     write_file("d.yaml", "targets: [gfx942]\nkernels: [{ op: chosen_lists }]\n");
     expect("build d.yaml -o a.pack -q", 0, "", "");
     struct run r = run("verify a.pack --device sim --shapes 3");
@@ -613,9 +591,8 @@ static int find_largest(const char *path, const struct stat *st, int kind, struc
     return 0;
 }
 
-static void the_cache_is_kept_small(void **state)
+TEST(the_cache_is_kept_small)
 {
-    (void)state;
     write_file("d.yaml", good);
     expect("cache --cache c", 0, "c: 0 kernels, 0.0 MiB", "");
     expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
@@ -641,9 +618,8 @@ static void the_cache_is_kept_small(void **state)
 }
 
 /* The depfile lists what a pack depends on, including hooks and their includes. */
-static void a_depfile_names_every_input(void **state)
+TEST(a_depfile_names_every_input)
 {
-    (void)state;
     write_file("d.yaml", "targets: gfx950\n"
                          "kernels: [{ op: prefill, head_dim: 80, logits: hook.c }]\n");
     write_file("slope.h", "#define SLOPE 2.0f\n");
@@ -664,9 +640,8 @@ static void a_depfile_names_every_input(void **state)
     expect("build d.yaml -o p.pack --depfile hook.c", 1, "", "hook.c: is an input");
 }
 
-static void shells_complete_every_option(void **state)
+TEST(shells_complete_every_option)
 {
-    (void)state;
     expect("completion bash", 0, "build) words='--help --output --jobs --target", "");
     expect("completion zsh", 0, "'(-j --jobs)'{-j,--jobs}'[kernels to compile at once", "");
     expect("completion fish", 0, "-n '__fish_seen_subcommand_from verify' -l json", "");
@@ -674,9 +649,8 @@ static void shells_complete_every_option(void **state)
     expect("completion fihs", 1, "", "did you mean 'fish'?");
 }
 
-static void a_pack_is_built_listed_and_extracted(void **state)
+TEST(a_pack_is_built_listed_and_extracted)
 {
-    (void)state;
     write_file("d.yaml", good);
     write_file("again.yaml", "targets: gfx942\nkernels: [{ op: prefill, head_dim: 80 }]\n");
     expect("build d.yaml again.yaml -o one.pack --cache c", 0, "",
@@ -705,9 +679,8 @@ static void a_pack_is_built_listed_and_extracted(void **state)
     free(elf);
 }
 
-static void every_step_can_be_looked_at(void **state)
+TEST(every_step_can_be_looked_at)
 {
-    (void)state;
     write_file("d.yaml", good);
     expect("build d.yaml --only *942 --emit=ir --stop-after=lower_pipeline -q", 0, "mma", "");
     expect("build d.yaml --only *942 --emit=llvm -q", 0, "amdgpu_kernel void @prefill", "");
@@ -741,9 +714,8 @@ static int shell(const char *line, char *err, size_t size)
     return status;
 }
 
-static void a_reader_that_goes_away_has_read_enough(void **state)
+TEST(a_reader_that_goes_away_has_read_enough)
 {
-    (void)state;
     char err[400];
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -757,41 +729,13 @@ static void a_reader_that_goes_away_has_read_enough(void **state)
     assert_string_equal(err, "attnc: cannot write to standard output\n");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 /* Usage: test_cli ATTNC */
 int main(int argc, char **argv)
 {
     command_path = argc == 2 ? realpath(argv[1], NULL) : NULL; /* tests change the directory */
     if (!command_path)
         return 1;
-    const struct CMUnitTest tests[] = {
-        TEST(help_explains_everything),
-        TEST(every_command_has_help),
-        TEST(slips_on_the_command_line_are_named),
-        TEST(variants_are_printed_without_compiling),
-        TEST(a_models_config_becomes_a_description),
-        TEST(describe_names_the_layout_of_pooled_rows),
-        TEST(what_is_no_config_is_refused),
-        TEST(errors_touch_no_output),
-        TEST(no_output_replaces_an_input),
-        TEST(an_output_with_the_same_bytes_is_left_alone),
-        TEST(independent_errors_are_found_together),
-        TEST(a_combination_is_named),
-        TEST(a_file_that_is_no_description_is_told_apart),
-        TEST(every_command_speaks_json),
-        TEST(packs_are_compared),
-        TEST(packs_are_compared_by_key),
-        TEST(a_report_is_one_page),
-        TEST(columns_are_as_wide_as_names),
-        TEST(the_cache_is_kept_small),
-        TEST(a_depfile_names_every_input),
-        TEST(shells_complete_every_option),
-        TEST(a_pack_is_built_listed_and_extracted),
-        TEST(every_step_can_be_looked_at),
-        TEST(a_reader_that_goes_away_has_read_enough),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_unit_tests_between(setup, teardown);
     free(command_path);
     return failed;
 }

@@ -2,15 +2,10 @@
  *
  * Tests attnc's messages for users' mistakes: the place, what is wrong, what to do.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,6 +16,7 @@
 
 #include "pack/pack_format.h"
 #include "tests/compiler/command.h"
+#include "tests/unit_test.h"
 
 #define PLAIN "targets: [gfx942]\nkernels:\n  - { op: prefill, head_dim: 64 }\n"
 #define HOOKED "targets: [gfx942]\nkernels:\n  - { op: prefill, head_dim: 64, logits: h.c }\n"
@@ -35,9 +31,8 @@ static void build(const char *text, const char *pack)
     expect(line, 0, "", "");
 }
 
-static void names_of_other_projects_suggest_ops(void **state)
+TEST(names_of_other_projects_suggest_ops)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"mla", "did you mean 'mla_decode' or 'mla_rope_cache'?"},
         {"attention", "did you mean 'prefill', 'decode' or 'mla_decode'?"},
@@ -57,9 +52,8 @@ static void names_of_other_projects_suggest_ops(void **state)
     }
 }
 
-static void a_models_config_is_not_a_description(void **state)
+TEST(a_models_config_is_not_a_description)
 {
-    (void)state;
     write_file("config.json", "{ \"hidden_size\": 4096,\n  \"model_type\": \"llama\" }\n");
     expect("build config.json -o x", 1, "",
            "config.json:1:4: error: a model's config.json, not a description; `attnc describe "
@@ -69,9 +63,8 @@ static void a_models_config_is_not_a_description(void **state)
     end_run(&r);
 }
 
-static void hooks_are_to_blame_where_they_are(void **state)
+TEST(hooks_are_to_blame_where_they_are)
 {
-    (void)state;
     write_file("d.yaml", HOOKED);
     write_file("h.c", "\nfloat attn_logits(float logit, int query)\n{\n    return logit;\n}\n");
     expect("build d.yaml -o x", 1, "", "d.yaml:3:42: error: h.c does not compile for gfx942");
@@ -81,9 +74,8 @@ static void hooks_are_to_blame_where_they_are(void **state)
     expect("build d.yaml -o x", 1, "", "d.yaml:3:42: error: ");
 }
 
-static void a_hook_without_its_file_is_left_out(void **state)
+TEST(a_hook_without_its_file_is_left_out)
 {
-    (void)state;
     write_file("h.c", "float attn_logits(float logit, int query, int key, int head, int q_len,\n"
                       "                  int kv_len, const ATTN_DEVICE void *arg)\n"
                       "{\n    return logit * 0.5f;\n}\n");
@@ -99,9 +91,8 @@ static void a_hook_without_its_file_is_left_out(void **state)
 
 /* A report names the device of the HIP library that was loaded, whether the library was found by a
  * path, a variable or a default. */
-static void reports_name_the_device(void **state)
+TEST(reports_name_the_device)
 {
-    (void)state;
     char line[600];
     build("targets: [gfx942]\nkernels:\n  - { op: combine, head_dim: 64 }\n", "x.attnpack");
     expect("verify x.attnpack --device sim --shapes 1 --json", 0, "\"simulated\": true", "");
@@ -122,9 +113,8 @@ static void reports_name_the_device(void **state)
            "\"device\": \"model\",\n  \"simulated\": true", "");
 }
 
-static void operands_that_are_missing_are_named(void **state)
+TEST(operands_that_are_missing_are_named)
 {
-    (void)state;
     expect("verify", 1, "", "attnc: verify: no PACK is given\nattnc: usage: attnc verify PACK");
     expect("verify a b", 1, "", "attnc: verify: unexpected operand 'b'\n");
     expect("trace a", 1, "", "trace: no KERNEL is given");
@@ -144,9 +134,8 @@ static int shell(const char *format)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void a_pack_comes_through_a_pipe(void **state)
+TEST(a_pack_comes_through_a_pipe)
 {
-    (void)state;
     build(PLAIN, "x.attnpack");
     assert_int_equal(shell("%s list x.attnpack >a"), 0);
     assert_int_equal(shell("%s list - <x.attnpack >b"), 0);
@@ -166,9 +155,8 @@ static void a_pack_comes_through_a_pipe(void **state)
     expect_file("empty", "attnc: <stdin>: empty, not a pack\n");
 }
 
-static void long_names_are_names(void **state)
+TEST(long_names_are_names)
 {
-    (void)state;
     char line[400], name[260];
     memset(name, 'a', sizeof(name));
     write_file("d.yaml", PLAIN);
@@ -244,9 +232,8 @@ static void kill_with_children(const char *const argv[])
     assert_int_equal(left, 0);
 }
 
-static void a_killed_command_leaves_nothing_running(void **state)
+TEST(a_killed_command_leaves_nothing_running)
 {
-    (void)state;
     build("targets: [gfx942, gfx950]\nkernels:\n  - { op: prefill, head_dim: 512 }\n",
           "x.attnpack");
     kill_with_children(
@@ -255,9 +242,8 @@ static void a_killed_command_leaves_nothing_running(void **state)
         (const char *const[]){"attnc", "build", "d.yaml", "-o", "y", "--no-cache", NULL});
 }
 
-static void want_of_memory_is_no_error_of_attnc(void **state)
+TEST(want_of_memory_is_no_error_of_attnc)
 {
-    (void)state;
     struct rlimit before, limit;
     write_file("d.yaml", PLAIN);
     assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
@@ -288,9 +274,8 @@ static void damage_at(long at)
     free(bytes);
 }
 
-static void a_damaged_kernel_is_not_another_one(void **state)
+TEST(a_damaged_kernel_is_not_another_one)
 {
-    (void)state;
     build(PLAIN, "a.attnpack");
     expect("diff a.attnpack a.attnpack", 0, "0 kernels differ", "");
     damage_at(-1000); /* code is the last section */
@@ -299,9 +284,8 @@ static void a_damaged_kernel_is_not_another_one(void **state)
     expect("diff b.attnpack b.attnpack --json", 1, "\"change\": \"corrupted\"", "");
 }
 
-static void a_damaged_pack_is_named(void **state)
+TEST(a_damaged_pack_is_named)
 {
-    (void)state;
     build("targets: [gfx942]\nkernels: [{ op: plan }]\n", "a.attnpack");
     damage_at(-1000);
     expect("extract b.attnpack plan_gfx942 -o x.co", 1, "", "attnc: b.attnpack: pack code: the");
@@ -319,9 +303,8 @@ static void a_damaged_pack_is_named(void **state)
     end_run(&r);
 }
 
-static void a_damaged_database_says_what_to_do(void **state)
+TEST(a_damaged_database_says_what_to_do)
 {
-    (void)state;
     write_file("d.yaml", PLAIN);
     write_file("x.sqlite", "This is no database, though it is a file of some length.\n");
     struct run r = run("tune d.yaml -o x.attnpack --db x.sqlite --budget 1");
@@ -332,9 +315,8 @@ static void a_damaged_database_says_what_to_do(void **state)
     end_run(&r);
 }
 
-static void without_a_gpu_the_library_is_named(void **state)
+TEST(without_a_gpu_the_library_is_named)
 {
-    (void)state;
     build("targets: [gfx942]\nkernels:\n  - { op: combine, head_dim: 64 }\n", "x.attnpack");
     struct run r = run("verify x.attnpack --device hip --shapes 1");
     if (r.status == 2) {
@@ -345,29 +327,11 @@ static void without_a_gpu_the_library_is_named(void **state)
     end_run(&r);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(int argc, char **argv)
 {
     if (argc != 3)
         return 2;
     command_path = realpath(argv[1], NULL); /* tests change the directory */
     simulator = realpath(argv[2], NULL);
-    const struct CMUnitTest tests[] = {
-        TEST(names_of_other_projects_suggest_ops),
-        TEST(a_models_config_is_not_a_description),
-        TEST(hooks_are_to_blame_where_they_are),
-        TEST(a_hook_without_its_file_is_left_out),
-        TEST(reports_name_the_device),
-        TEST(operands_that_are_missing_are_named),
-        TEST(a_pack_comes_through_a_pipe),
-        TEST(long_names_are_names),
-        TEST(a_killed_command_leaves_nothing_running),
-        TEST(want_of_memory_is_no_error_of_attnc),
-        TEST(a_damaged_kernel_is_not_another_one),
-        TEST(a_damaged_pack_is_named),
-        TEST(a_damaged_database_says_what_to_do),
-        TEST(without_a_gpu_the_library_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests_between(setup, teardown);
 }

@@ -3,11 +3,7 @@
  * Tests attnc tune from the user's side: the result does not depend on the number of jobs, nothing
  * is measured twice, and nothing is lost when it is killed.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <sqlite3.h>
 
 #include "tests/compiler/command.h"
+#include "tests/unit_test.h"
 
 #define SWEEP "tune d.yaml --shapes shapes --tiles 3 --verify 1 --cache cache "
 
@@ -60,9 +56,8 @@ static void expect_fastest_first(const char *line, unsigned tiles)
     end_run(&r);
 }
 
-static void a_sweep_is_deterministic_and_measures_once(void **state)
+TEST(a_sweep_is_deterministic_and_measures_once)
 {
-    (void)state;
     write_inputs();
     expect(SWEEP "-o one.attnpack -j 1", 0, "geometric mean; 0 slower\n6 measured, 0 known", "");
     expect(SWEEP "-o two.attnpack -j 2", 0, "6 measured, 0 known", "");
@@ -94,9 +89,8 @@ static void a_sweep_is_deterministic_and_measures_once(void **state)
 
 /* Without the priority of memory phases, which is the rule, this kernel is 2 % slower. A row that
  * another one hides gains nothing, and a row for no kernel stays. */
-static void fitted_knobs_are_kept_if_they_gain(void **state)
+TEST(fitted_knobs_are_kept_if_they_gain)
 {
-    (void)state;
     write_file("d.yaml", "targets: [gfx942, gfx950]\n"
                          "kernels: [{ op: prefill, head_dim: 64, mask: none }]\n");
     write_file("shapes", "prefill batch=1,q=256,heads=1,kv_heads=1\n");
@@ -129,9 +123,8 @@ static void fitted_knobs_are_kept_if_they_gain(void **state)
 
 /* Few long sequences are split, and the time of their combine launch counts. A second run takes
  * times from the database and decides the same. */
-static void splits_are_found(void **state)
+TEST(splits_are_found)
 {
-    (void)state;
     write_inputs();
     write_file("shapes", "decode batch=1,k=4096,heads=8,kv_heads=1,lists=*\n"
                          "decode batch=512,k=16,heads=8,kv_heads=1,lists=*\n"
@@ -168,9 +161,8 @@ static void splits_are_found(void **state)
 }
 
 /* Workgroups can share a list, so half as many lists as compute units is also tried. */
-static void shared_lists_may_be_few(void **state)
+TEST(shared_lists_may_be_few)
 {
-    (void)state;
     write_file("latent.yaml",
                "targets: [gfx950]\n"
                "kernels: [{ op: mla_decode, head_dim: 576, head_dim_v: 512, gqa: 128, "
@@ -181,9 +173,8 @@ static void shared_lists_may_be_few(void **state)
 }
 
 /* Plans of lists of slots may have units of 32 keys, which are tried. Plans of pages may not. */
-static void short_units_are_tried(void **state)
+TEST(short_units_are_tried)
 {
-    (void)state;
     static const char *const kinds[] = {"slots", "none"};
     write_file("shapes", "mla_decode batch=1,k=96,lists=*\n");
     for (int i = 0; i < 2; i++) {
@@ -207,9 +198,8 @@ static void short_units_are_tried(void **state)
     }
 }
 
-static void slips_are_named(void **state)
+TEST(slips_are_named)
 {
-    (void)state;
     write_inputs();
     expect("tune d.yaml", 1, "", "-o says where the pack goes");
     expect("tune d.yaml -o t.attnpack --parameters hbmns=1", 1, "",
@@ -272,9 +262,8 @@ static unsigned expect_rows(const char *path, unsigned before)
     return rows;
 }
 
-static void killed_at_any_moment_it_goes_on(void **state)
+TEST(killed_at_any_moment_it_goes_on)
 {
-    (void)state;
     const char *kills = getenv("ATTNC_TEST_KILLS"); /* 50 for the long test: docs/tuning.md */
     unsigned random = 12345, rows = 0;
     struct timespec begin, end;
@@ -298,9 +287,8 @@ static void killed_at_any_moment_it_goes_on(void **state)
 }
 
 /* A tuning file may set a knob that no row of a table has; the kernel is built and correct. */
-static void workgroups_in_another_order_are_right(void **state)
+TEST(workgroups_in_another_order_are_right)
 {
-    (void)state;
     write_file("p.yaml", "targets: [gfx950]\n"
                          "kernels: [{ op: prefill, head_dim: 64, mask: causal }]\n");
     write_file("t.yaml", "tuning: 1\n"
@@ -323,9 +311,8 @@ static void write_prefill(void)
 }
 
 /* If a launch exceeds the budget, nothing is compared, and the pack is the untuned one. */
-static void a_spent_budget_leaves_the_build(void **state)
+TEST(a_spent_budget_leaves_the_build)
 {
-    (void)state;
     write_prefill();
     write_file("shapes", "prefill batch=2,q=16384,heads=64,kv_heads=8\n");
     expect("tune p.yaml --shapes shapes --cache cache --budget 1 -o b.attnpack", 3,
@@ -335,9 +322,8 @@ static void a_spent_budget_leaves_the_build(void **state)
 }
 
 /* For all sizes but the tuned one, the pack has the kernels of a build without tuning. */
-static void other_calls_keep_their_kernels(void **state)
+TEST(other_calls_keep_their_kernels)
 {
-    (void)state;
     write_prefill();
     write_file("shapes", "prefill batch=1,q=512,heads=32,kv_heads=8\n");
     expect("tune p.yaml --shapes shapes --cache cache --tiles 12 --verify 1 -o t.attnpack --json",
@@ -363,9 +349,8 @@ static void other_calls_keep_their_kernels(void **state)
 
 /* Shapes at the edges of the calls of two further kernels: a wrong value would name another kernel
  * than libattn takes. */
-static void values_are_what_libattn_sees(void **state)
+TEST(values_are_what_libattn_sees)
 {
-    (void)state;
     write_prefill();
     write_file("shapes", "prefill batch=2,q=1280,then_q=1100,heads=8,kv_heads=2\n"
                          "prefill batch=1,q=1100,then_q=1280,heads=8,kv_heads=2\n"
@@ -398,9 +383,8 @@ static void values_are_what_libattn_sees(void **state)
 
 /* Some ops have no numbers of heads in their shapes, or only one. The model's heads supply what is
  * missing. */
-static void a_models_heads_go_where_they_belong(void **state)
+TEST(a_models_heads_go_where_they_belong)
 {
-    (void)state;
     write_file("c.json", "{\"model_type\": \"llama\", \"num_attention_heads\": 32, "
                          "\"num_key_value_heads\": 8, \"hidden_size\": 4096, \"head_dim\": 128, "
                          "\"num_hidden_layers\": 32, \"torch_dtype\": \"bfloat16\"}");
@@ -421,9 +405,8 @@ static void a_models_heads_go_where_they_belong(void **state)
 }
 
 /* Failed launches are reported, and the other results are written. */
-static void a_failed_launch_fails_the_run(void **state)
+TEST(a_failed_launch_fails_the_run)
 {
-    (void)state;
     write_inputs();
     write_file("shapes", "decode batch=1,k=64,heads=8,kv_heads=1\n"
                          "decode batch=1,k=64,heads=8,kv_heads=2\n");
@@ -432,9 +415,8 @@ static void a_failed_launch_fails_the_run(void **state)
     expect(SWEEP "-o f.attnpack", 1, "0 measured, 6 known", "warning: a launch failed");
 }
 
-static void stale_keys_are_refused(void **state)
+TEST(stale_keys_are_refused)
 {
-    (void)state;
     write_inputs();
     write_file("t.yaml", "tuning: 2\nkernels:\n"
                          "  - key: gfx942 decode head_dim=64 gqa=8 page_size=16\n    tile: auto\n"
@@ -452,9 +434,8 @@ static void stale_keys_are_refused(void **state)
 }
 
 /* Databases of version 0, whose keys include every field, are migrated. */
-static void an_old_database_is_read(void **state)
+TEST(an_old_database_is_read)
 {
-    (void)state;
     sqlite3 *db;
     write_inputs();
     expect(SWEEP "-o one.attnpack", 0, "6 measured", "");
@@ -484,23 +465,5 @@ int main(int argc, char **argv)
     command_path = argc == 2 ? realpath(argv[1], NULL) : NULL; /* tests change the directory */
     if (!command_path)
         return 1;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(fitted_knobs_are_kept_if_they_gain, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_sweep_is_deterministic_and_measures_once, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(splits_are_found, setup, teardown),
-        cmocka_unit_test_setup_teardown(shared_lists_may_be_few, setup, teardown),
-        cmocka_unit_test_setup_teardown(short_units_are_tried, setup, teardown),
-        cmocka_unit_test_setup_teardown(slips_are_named, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_spent_budget_leaves_the_build, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_calls_keep_their_kernels, setup, teardown),
-        cmocka_unit_test_setup_teardown(values_are_what_libattn_sees, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_models_heads_go_where_they_belong, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_failed_launch_fails_the_run, setup, teardown),
-        cmocka_unit_test_setup_teardown(stale_keys_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_old_database_is_read, setup, teardown),
-        cmocka_unit_test_setup_teardown(workgroups_in_another_order_are_right, setup, teardown),
-        cmocka_unit_test_setup_teardown(killed_at_any_moment_it_goes_on, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests_between(setup, teardown);
 }

@@ -3,15 +3,9 @@
  * Tests tuning files: errors have their place, written files can be read again, and the file's
  * kernels replace the kernel of a description.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "compiler/boxes.h"
 #include "compiler/pack_writer.h"
@@ -20,6 +14,7 @@
 #include "compiler/tuning.h"
 #include "compiler/tuning_key.h"
 #include "targets/tgt.h"
+#include "tests/unit_test.h"
 
 #define KEY "gfx950 decode head_dim=64 gqa=1 page_size=16"
 /* KEY in the form of version 1 of tuning files, which name all fields. */
@@ -68,9 +63,8 @@ static void expect_error(const char *text, const char *words)
     end(&r);
 }
 
-static void errors_say_what_is_wrong(void **state)
+TEST(errors_say_what_is_wrong)
 {
-    (void)state;
     expect_error("", "empty");
     expect_error("tuning: 3\nkernels: []\n", "tuning: 2', or 1");
     expect_error("tuning: 0\nkernels: []\n", "tuning: 2");
@@ -106,9 +100,8 @@ static void errors_say_what_is_wrong(void **state)
                  "a split whose key no kernel has");
 }
 
-static void a_written_file_reads_back_equal(void **state)
+TEST(a_written_file_reads_back_equal)
 {
-    (void)state;
     static const char text[] = HEAD ROW(FIRST) "    open: hbm_ns\n" ROW(
         SECOND) "    calls:\n      - { batch: [0, 8], workgroups: [1, 300] }\n      - { batch: [9, "
                 "12] }\n";
@@ -136,9 +129,8 @@ static struct attnc_description describe_text(const char *text)
 
 static struct attnc_description describe(void) { return describe_text(description); }
 
-static void splits_are_read_again(void **state)
+TEST(splits_are_read_again)
 {
-    (void)state;
     struct reading r = read_text(
         HEAD ROW(FIRST) SPLIT("batch=4,k=96",
                               "512") "    one_launch: true\n    item_cost: 8\n    unit_keys: 32\n",
@@ -163,9 +155,8 @@ static void splits_are_read_again(void **state)
 }
 
 /* The kernel for all other calls gets the splits, and the kernels that these need are built too. */
-static void splits_bring_their_kernels(void **state)
+TEST(splits_bring_their_kernels)
 {
-    (void)state;
     struct reading r = read_text(
         HEAD ROW(FIRST) ROW(SECOND) "    calls: [{ batch: [3, 9] }]\n" SPLIT(
             "batch=4,k=96,heads=8,kv_heads=2", "512") "    one_launch: true\n  - key: " KEY
@@ -192,9 +183,8 @@ static void splits_bring_their_kernels(void **state)
     end(&r);
 }
 
-static void a_key_gets_its_kernels(void **state)
+TEST(a_key_gets_its_kernels)
 {
-    (void)state;
     struct reading r =
         read_text(HEAD ROW(FIRST) ROW(SECOND) "    calls: [{ batch: [3, 9] }]\n", true);
     struct attnc_description desc = describe();
@@ -211,9 +201,8 @@ static void a_key_gets_its_kernels(void **state)
     end(&r);
 }
 
-static void a_key_names_fields(void **state)
+TEST(a_key_names_fields)
 {
-    (void)state;
     char text[ATT_TEXT_MAX], why[ATTNC_KEY_WHY];
     static const char *const same[] = {LONG_KEY, KEY,
                                        "gfx950 decode page_size=16 gqa=1 head_dim=64",
@@ -248,9 +237,8 @@ static void a_key_names_fields(void **state)
 }
 
 /* Each kernel gets the splits of its own key. */
-static void splits_stay_with_their_key(void **state)
+TEST(splits_stay_with_their_key)
 {
-    (void)state;
     struct reading r = read_text(
         HEAD ROW(FIRST) "  - key: " OTHER_KEY "\n    tile: " FIRST "\n" SPLIT("batch=4,k=96", "512")
             SPLIT_ROW(OTHER_KEY, "batch=5,k=97", "64") SPLIT_ROW(OTHER_KEY, "batch=6,k=98", "32"),
@@ -269,9 +257,8 @@ static void splits_stay_with_their_key(void **state)
 }
 
 /* A pack has each number of a split, in the format of pack_format.h. */
-static void splits_reach_the_pack(void **state)
+TEST(splits_reach_the_pack)
 {
-    (void)state;
     struct reading r =
         read_text(HEAD ROW(FIRST) SPLIT("batch=4,k=96,heads=8,kv_heads=2", "512") //
                   "    one_launch: true\n    item_cost: 7\n    merge_rate: 16\n    unit_keys: 32\n",
@@ -310,9 +297,8 @@ static void splits_reach_the_pack(void **state)
 }
 
 /* A later field changes no key of version 1; files are written in version 2. */
-static void an_old_file_is_read(void **state)
+TEST(an_old_file_is_read)
 {
-    (void)state;
     struct reading r =
         read_text("tuning: 1\nkernels:\n  - key: " LONG_KEY "\n    tile: " SECOND
                   "\nsplits:\n  - key: " LONG_KEY "\n    call: batch=4,k=96\n    lists: 512\n",
@@ -327,9 +313,8 @@ static void an_old_file_is_read(void **state)
 }
 
 /* Keys that no description has are errors, unless their target was not built. */
-static void a_stale_key_is_refused(void **state)
+TEST(a_stale_key_is_refused)
 {
-    (void)state;
     static const char *const targets[] = {"gfx950", NULL};
     struct reading r =
         read_text(HEAD "  - key: gfx950 nothing\n    tile: rows=16\n"
@@ -370,9 +355,8 @@ static bool takes(const struct att_variant *v, int64_t tiles, int64_t keys, int6
 }
 
 /* A tuned kernel takes its own calls; other calls keep the kernels of a build without the file. */
-static void tuned_calls_are_cut_out_of_a_second_kernels(void **state)
+TEST(tuned_calls_are_cut_out_of_a_second_kernels)
 {
-    (void)state;
     static const char plain[] = "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 128 }]\n";
     static const int64_t calls[][3] = {{16, 512, 1},  {16, 512, 4},   {16, 300, 2},   {16, 193, 2},
                                        {16, 1024, 2}, {304, 1024, 2}, {305, 1024, 2}, {16, 192, 2},
@@ -407,9 +391,8 @@ static void tuned_calls_are_cut_out_of_a_second_kernels(void **state)
 }
 
 /* A tuned kernel and a second kernel with the same tile become one, for the calls of both. */
-static void a_tuned_second_kernel_is_built_once(void **state)
+TEST(a_tuned_second_kernel_is_built_once)
 {
-    (void)state;
     static const char plain[] = "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 128 }]\n";
     struct attnc_diag d = {.file = "test.yaml"};
     struct attnc_description before = describe_text(plain), after = describe_text(plain);
@@ -475,9 +458,8 @@ static void expect_second(const struct att_variant *v)
 }
 
 /* A key has a second kernel for few tiles or keys after its first, unless the tile is chosen. */
-static void a_key_has_a_second_kernel(void **state)
+TEST(a_key_has_a_second_kernel)
 {
-    (void)state;
     struct attnc_diag d = {.file = "test.yaml"};
     struct attnc_description desc = describe_text(
         "targets: [gfx942, gfx950]\n"
@@ -500,9 +482,8 @@ static void a_key_has_a_second_kernel(void **state)
 }
 
 /* On gfx942 fp8 launches with few tiles have a kernel for few keys and one for more. */
-static void fp8_has_a_kernel_for_few_keys_of_few_queries(void **state)
+TEST(fp8_has_a_kernel_for_few_keys_of_few_queries)
 {
-    (void)state;
     struct attnc_diag d = {.file = "test.yaml"};
     struct attnc_description desc =
         describe_text("targets: [gfx942, gfx950]\n"
@@ -526,9 +507,8 @@ static void fp8_has_a_kernel_for_few_keys_of_few_queries(void **state)
     attnc_diag_clear(&d);
 }
 
-static void a_tile_of_the_past_is_an_error(void **state)
+TEST(a_tile_of_the_past_is_an_error)
 {
-    (void)state;
     struct reading r = read_text(HEAD ROW("rows=48 keys=7"), true);
     struct attnc_description desc = describe();
     assert_false(attnc_tuning_apply(&r.t, &desc, &r.d));
@@ -537,9 +517,8 @@ static void a_tile_of_the_past_is_an_error(void **state)
     end(&r);
 }
 
-static void a_knob_s_former_name_is_an_error(void **state)
+TEST(a_knob_s_former_name_is_an_error)
 {
-    (void)state;
     static const struct {
         const char *op, *key, *fields, *before, *now;
     } cases[] = {
@@ -569,9 +548,8 @@ static void a_knob_s_former_name_is_an_error(void **state)
 
 /* Candidates after the rows of the table are rows with changed knobs. attnc_find_candidate() finds
  * each by its text. */
-static void knobs_make_candidates(void **state)
+TEST(knobs_make_candidates)
 {
-    (void)state;
     struct attnc_description desc = describe();
     const struct att_variant *v = &desc.variants[0];
     assert_true(att_count_tiles(v->op) > 4 * v->op->n_tiles);
@@ -583,26 +561,4 @@ static void knobs_make_candidates(void **state)
     attnc_description_free(&desc);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_say_what_is_wrong),
-        cmocka_unit_test(a_written_file_reads_back_equal),
-        cmocka_unit_test(splits_are_read_again),
-        cmocka_unit_test(splits_bring_their_kernels),
-        cmocka_unit_test(splits_stay_with_their_key),
-        cmocka_unit_test(splits_reach_the_pack),
-        cmocka_unit_test(a_key_gets_its_kernels),
-        cmocka_unit_test(a_key_names_fields),
-        cmocka_unit_test(an_old_file_is_read),
-        cmocka_unit_test(a_stale_key_is_refused),
-        cmocka_unit_test(tuned_calls_are_cut_out_of_a_second_kernels),
-        cmocka_unit_test(a_tuned_second_kernel_is_built_once),
-        cmocka_unit_test(a_key_has_a_second_kernel),
-        cmocka_unit_test(fp8_has_a_kernel_for_few_keys_of_few_queries),
-        cmocka_unit_test(a_tile_of_the_past_is_an_error),
-        cmocka_unit_test(a_knob_s_former_name_is_an_error),
-        cmocka_unit_test(knobs_make_candidates),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

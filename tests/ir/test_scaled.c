@@ -189,9 +189,8 @@ static struct product product_of(unsigned side, bool pairs)
     return p;
 }
 
-static void blocks_of_k_have_their_scales(void **state)
+TEST(blocks_of_k_have_their_scales)
 {
-    (void)state;
     for (unsigned side = 16; side <= 32; side *= 2)
         for (int pairs = 0; pairs < 2; pairs++)
             for (int swapped = 0; swapped < 2; swapped++) {
@@ -204,7 +203,7 @@ static void blocks_of_k_have_their_scales(void **state)
 }
 
 /* The scale is 2^-9, from which a kernel with f16 makes its products. The low byte of -9 is 247. */
-static void an_operand_may_have_one_scale(void **state)
+TEST(an_operand_may_have_one_scale)
 {
     static const int scales[][2] = {{118, 127}, {-9, 6}, {127, 118}};
     (void)state;
@@ -237,9 +236,8 @@ static void check_text(struct tir_func *f, const char *finding)
     free(text);
 }
 
-static void scales_elsewhere_are_refused(void **state)
+TEST(scales_elsewhere_are_refused)
 {
-    (void)state;
     struct product p = product_of(32, true), plain = product_of(32, true);
     plain.left_blocks = plain.right_blocks = false;
     plain.whole[0] = plain.whole[1] = 127;
@@ -260,9 +258,8 @@ static void scales_elsewhere_are_refused(void **state)
     }
 }
 
-static void an_instruction_takes_bytes_that_there_are(void **state)
+TEST(an_instruction_takes_bytes_that_there_are)
 {
-    (void)state;
     struct product p = product_of(32, true);
     p.left_blocks = false;
     struct tir_func *const f = program(&p);
@@ -277,9 +274,8 @@ static void an_instruction_takes_bytes_that_there_are(void **state)
     tir_func_destroy(f);
 }
 
-static void instructions_with_scales_are_for_products_with_scales(void **state)
+TEST(instructions_with_scales_are_for_products_with_scales)
 {
-    (void)state;
     const struct product p = product_of(32, true);
     struct tir_func *const f = program(&p);
     struct tir_op *const op = product_op(f, TIR_mma_scaled);
@@ -294,9 +290,8 @@ static void instructions_with_scales_are_for_products_with_scales(void **state)
 }
 
 /* Both elements of a pair stay together, so A cannot have another order of k within a pair. */
-static void pairs_stay_together(void **state)
+TEST(pairs_stay_together)
 {
-    (void)state;
     const struct product p = product_of(32, true);
     const struct tir_contraction left = contraction(&p, false), right = contraction(&p, true);
     struct tir_layout a = tir_mma_left(p.mma, 32, &left, (struct tir_waves){0}), scales;
@@ -315,9 +310,8 @@ static void pairs_stay_together(void **state)
 }
 
 /* A machine has products of unequal sides, and one argument apart from each other. */
-static void products_are_found_by_every_argument(void **state)
+TEST(products_are_found_by_every_argument)
 {
-    (void)state;
     enum { ROWS = 6 };
     static const struct tir_mma rows[ROWS] = {
         {.m = 32, .n = 16, .k = 8, .in_dtype = TIR_F16},
@@ -339,16 +333,4 @@ static void products_are_found_by_every_argument(void **state)
     assert_int_equal(tir_find_mma_scaled(&m, 16, 32, TIR_MX_E4M3, TIR_MX_E4M3), -1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_found_by_every_argument),
-        cmocka_unit_test(blocks_of_k_have_their_scales),
-        cmocka_unit_test(an_operand_may_have_one_scale),
-        cmocka_unit_test(scales_elsewhere_are_refused),
-        cmocka_unit_test(an_instruction_takes_bytes_that_there_are),
-        cmocka_unit_test(instructions_with_scales_are_for_products_with_scales),
-        cmocka_unit_test(pairs_stay_together),
-    };
-    return cmocka_run_group_tests(tests, fill, NULL);
-}
+int main(void) { return run_unit_tests_after(fill); }

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests into how many parts libattn cuts the keys of an indexer row, the memory of their lists,
  * and how head_product divides its rows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "runtime/attn.h"
 #include "runtime/host.h"
+#include "tests/unit_test.h"
 
 enum { UNITS_MI300X = 304 };
 
@@ -35,9 +30,8 @@ static struct attn_indexer_topk_workspace choose(int32_t top_k, int32_t top_bloc
     return w;
 }
 
-static void parts_fill_the_gpu_and_stay_long(void **state)
+TEST(parts_fill_the_gpu_and_stay_long)
 {
-    (void)state;
     static const struct {
         int32_t top_k, rows, keys, splits;
     } cases[] = {
@@ -58,9 +52,8 @@ static void parts_fill_the_gpu_and_stay_long(void **state)
 }
 
 /* A compute unit of MI300X holds two workgroups; one of MI355X holds three with mxfp4 keys. */
-static void workgroups_that_share_a_unit_count(void **state)
+TEST(workgroups_that_share_a_unit_count)
 {
-    (void)state;
     static const struct {
         int32_t top_k, top_blocks, rows, units, splits;
     } cases[] = {
@@ -78,9 +71,8 @@ static void workgroups_that_share_a_unit_count(void **state)
     }
 }
 
-static void lists_are_contiguous(void **state)
+TEST(lists_are_contiguous)
 {
-    (void)state;
     struct attn_indexer_topk_workspace w = choose(510, 3, 75, 16384); /* 4 parts */
     assert_int_equal(w.splits, 4);
     assert_int_equal(w.indices, 0);
@@ -96,9 +88,8 @@ static void lists_are_contiguous(void **state)
     assert_int_equal(w.bytes, 0);
 }
 
-static void no_shape_takes_32_mib(void **state)
+TEST(no_shape_takes_32_mib)
 {
-    (void)state;
     for (int32_t rows = 1; rows <= 512; rows++) {
         const struct attn_indexer_topk_workspace w = choose(4096, 4096, rows, INT32_MAX);
         if (w.bytes > 32 << 20)
@@ -159,9 +150,8 @@ static int32_t parts_of_plan(const struct attn_indexer_topk_workspace *w, int32_
 }
 
 /* For any lengths, no row has more parts than its runs hold. */
-static void a_plan_fits_its_runs(void **state)
+TEST(a_plan_fits_its_runs)
 {
-    (void)state;
     static const int32_t rows[] = {1, 2, 64, 303, 304, 305, 1000};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         for (int32_t keys = 1; keys <= 1 << 20; keys = keys * 7 / 4 + 1) {
@@ -176,9 +166,8 @@ static void a_plan_fits_its_runs(void **state)
 
 /* The lists of parts and of their runs are disjoint. A row's runs begin at half the number of its
  * first part. */
-static void lists_of_a_plan_have_memory_of_their_own(void **state)
+TEST(lists_of_a_plan_have_memory_of_their_own)
 {
-    (void)state;
     static const struct {
         int32_t top_k, top_blocks, rows, keys;
     } cases[] = {{511, 3, 5, 4096}, {512, 63, 5, 1 << 20}, {2048, 0, 64, 1 << 20}, {1, 1, 400, 9}};
@@ -225,9 +214,8 @@ static void lists_of_a_plan_have_memory_of_their_own(void **state)
 
 /* A row has at most as many parts as the plan's smallest pieces, and at most as many as lists. 32
  * parts are merged at once; 33 make three runs of 16. */
-static void runs_are_as_many_as_a_row_needs(void **state)
+TEST(runs_are_as_many_as_a_row_needs)
 {
-    (void)state;
     static const struct {
         int32_t keys, units, run, runs;
     } cases[] = {
@@ -244,9 +232,8 @@ static void runs_are_as_many_as_a_row_needs(void **state)
     }
 }
 
-static void no_plan_takes_32_mib(void **state)
+TEST(no_plan_takes_32_mib)
 {
-    (void)state;
     static const int32_t units[] = {1, 256, UNITS_MI300X, 512},
                          rows[] = {0, 1, 64, 304, 512, 4096, 131072};
     for (size_t u = 0; u < sizeof(units) / sizeof(units[0]); u++)
@@ -303,9 +290,8 @@ static void check_tensors_of_plan(int32_t top_k, int32_t top_blocks, int32_t row
     }
 }
 
-static void each_tensor_of_a_plan_has_its_memory(void **state)
+TEST(each_tensor_of_a_plan_has_its_memory)
 {
-    (void)state;
     static const int32_t rows[] = {1, 3, 64, 1000};
     for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++)
         for (int32_t keys = 4096; keys <= 1 << 20; keys *= 16) {
@@ -314,9 +300,8 @@ static void each_tensor_of_a_plan_has_its_memory(void **state)
         }
 }
 
-static void what_is_out_of_range_is_refused(void **state)
+TEST(what_is_out_of_range_is_refused)
 {
-    (void)state;
     struct attn_indexer_topk_desc d = desc_of(2048, 0);
     struct attn_indexer_topk_shape s = {sizeof(s), 64, 65536, UNITS_MI300X};
     struct attn_indexer_topk_workspace w;
@@ -356,9 +341,8 @@ static void what_is_out_of_range_is_refused(void **state)
 }
 
 /* Workgroups of indexer_logits: fewer with more columns each if there are enough rows. */
-static void columns_of_logits_are_shared_out(void **state)
+TEST(columns_of_logits_are_shared_out)
 {
-    (void)state;
     static const struct {
         int32_t rows, columns, part, parts;
     } cases[] = {
@@ -385,9 +369,8 @@ static void columns_of_logits_are_shared_out(void **state)
 
 /* head_product: with few tokens a workgroup has 32 rows of w, otherwise groups of tokens share 128
  * rows. */
-static void few_tokens_share_columns(void **state)
+TEST(few_tokens_share_columns)
 {
-    (void)state;
     static const struct {
         int32_t heads, head_dim, tokens;
         int64_t share, workgroups;
@@ -407,21 +390,4 @@ static void few_tokens_share_columns(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_fill_the_gpu_and_stay_long),
-        cmocka_unit_test(workgroups_that_share_a_unit_count),
-        cmocka_unit_test(lists_are_contiguous),
-        cmocka_unit_test(no_shape_takes_32_mib),
-        cmocka_unit_test(a_plan_fits_its_runs),
-        cmocka_unit_test(lists_of_a_plan_have_memory_of_their_own),
-        cmocka_unit_test(runs_are_as_many_as_a_row_needs),
-        cmocka_unit_test(no_plan_takes_32_mib),
-        cmocka_unit_test(each_tensor_of_a_plan_has_its_memory),
-        cmocka_unit_test(what_is_out_of_range_is_refused),
-        cmocka_unit_test(columns_of_logits_are_shared_out),
-        cmocka_unit_test(few_tokens_share_columns),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

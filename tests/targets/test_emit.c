@@ -55,9 +55,8 @@ static bool contains(struct tgt_blob text, const char *word)
     return memmem(text.data, text.size, word, strlen(word)) != NULL;
 }
 
-static void every_kind_of_output_has_its_format(void **state)
+TEST(every_kind_of_output_has_its_format)
 {
-    (void)state;
     struct kernel k = small_kernel("gfx950");
     tir_return(&k.b);
     struct tgt_blob llvm = emit(&k, TGT_EMIT_LLVM), text = emit(&k, TGT_EMIT_ASM);
@@ -95,9 +94,8 @@ static void check_fenced(const char *target, unsigned opcode, int64_t imm, const
     tir_func_destroy(k.f);
 }
 
-static void waits_and_barriers_are_between_fences(void **state)
+TEST(waits_and_barriers_are_between_fences)
 {
-    (void)state;
     check_fenced("gfx942", TIR_barrier, 0, "@llvm.amdgcn.s.barrier(");
     check_fenced("gfx942", TIR_waitcnt, 0, "@llvm.amdgcn.s.waitcnt(");
     check_fenced("gfx950", TIR_wait, -1, "@llvm.amdgcn.s.waitcnt(");
@@ -106,9 +104,8 @@ static void waits_and_barriers_are_between_fences(void **state)
 }
 
 /* A phi of bytes would take a register for each byte, and a wait for the loads to unpack them. */
-static void bytes_pass_branches_as_words(void **state)
+TEST(bytes_pass_branches_as_words)
 {
-    (void)state;
     struct kernel k = kernel_create("gfx942", 1, 1);
     const struct tir_type bytes = tir_vec(TIR_FP8, 16);
     struct tir_value v = unknown(&k, bytes), other = unknown(&k, bytes);
@@ -128,9 +125,8 @@ static void bytes_pass_branches_as_words(void **state)
 }
 
 /* With LDS for only one workgroup per CU, LLVM allocates more than half of the registers. */
-static void a_trimmed_kernel_gets_the_registers_it_uses(void **state)
+TEST(a_trimmed_kernel_gets_the_registers_it_uses)
 {
-    (void)state;
     enum { WORD = 4, REGISTERS = 63 /* units of 8 registers, less one */, HALF = 32 };
     struct tgt_blob object[2];
     for (int i = 0; i < 2; i++) {
@@ -159,9 +155,8 @@ static void a_trimmed_kernel_gets_the_registers_it_uses(void **state)
     tgt_blob_free(&object[1]);
 }
 
-static void facts_are_those_of_the_code_object(void **state)
+TEST(facts_are_those_of_the_code_object)
 {
-    (void)state;
     FOR_GFX9(t)
     {
         struct kernel k = small_kernel((*t)->machine.name);
@@ -180,9 +175,8 @@ static void facts_are_those_of_the_code_object(void **state)
     }
 }
 
-static void offsets_of_arguments_must_be_natural(void **state)
+TEST(offsets_of_arguments_must_be_natural)
 {
-    (void)state;
     struct kernel k = small_kernel("gfx942");
     struct tgt_codegen_options o = {.kind = TGT_EMIT_OBJECT};
     struct tgt_blob out;
@@ -217,9 +211,8 @@ static bool emit_hooked(struct kernel *k, struct tgt_blob bitcode, struct tgt_bl
     return ok;
 }
 
-static void a_hook_is_inlined(void **state)
+TEST(a_hook_is_inlined)
 {
-    (void)state;
     struct tgt_blob bitcode = read_file(bitcode_path), text;
     char why[TGT_WHY];
     struct kernel k = hooked_kernel("scale_by_distance", true);
@@ -243,9 +236,8 @@ static void check_hook_refused(const char *hook, bool whole, struct tgt_blob bit
         fail_msg("%s", why);
 }
 
-static void a_hook_that_does_not_fit_is_refused_with_a_sentence(void **state)
+TEST(a_hook_that_does_not_fit_is_refused_with_a_sentence)
 {
-    (void)state;
     struct tgt_blob bitcode = read_file(bitcode_path);
     check_hook_refused("nowhere", true, bitcode, "the hook's file defines no function nowhere");
     check_hook_refused("scale_by_distance", false, bitcode,
@@ -269,9 +261,8 @@ static void *compile_once(void *out)
     return NULL;
 }
 
-static void threads_and_repetition_give_the_same_bytes(void **state)
+TEST(threads_and_repetition_give_the_same_bytes)
 {
-    (void)state;
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
     struct tgt_blob blobs[THREADS], first;
@@ -287,9 +278,8 @@ static void threads_and_repetition_give_the_same_bytes(void **state)
     tgt_blob_free(&first);
 }
 
-static void damaged_code_objects_are_refused_with_a_sentence(void **state)
+TEST(damaged_code_objects_are_refused_with_a_sentence)
 {
-    (void)state;
     struct kernel k = small_kernel("gfx942");
     const struct tgt *t = k.t;
     struct compiled c = kernel_compile(&k);
@@ -317,22 +307,10 @@ static void damaged_code_objects_are_refused_with_a_sentence(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_of_output_has_its_format),
-        cmocka_unit_test(waits_and_barriers_are_between_fences),
-        cmocka_unit_test(bytes_pass_branches_as_words),
-        cmocka_unit_test(a_trimmed_kernel_gets_the_registers_it_uses),
-        cmocka_unit_test(facts_are_those_of_the_code_object),
-        cmocka_unit_test(offsets_of_arguments_must_be_natural),
-        cmocka_unit_test(a_hook_is_inlined),
-        cmocka_unit_test(a_hook_that_does_not_fit_is_refused_with_a_sentence),
-        cmocka_unit_test(threads_and_repetition_give_the_same_bytes),
-        cmocka_unit_test(damaged_code_objects_are_refused_with_a_sentence),
-    };
     if (argc != 2) {
         fprintf(stderr, "usage: %s BITCODE\n", argv[0]);
         return 2;
     }
     bitcode_path = argv[1];
-    return cmocka_run_group_tests_name("emit", tests, NULL, NULL);
+    return run_unit_tests();
 }

@@ -129,9 +129,8 @@ static long fail_each(const struct launch *first, bool timed)
     }
 }
 
-static void launches_end_without_memory(void **state)
+TEST(launches_end_without_memory)
 {
-    (void)state;
     size_t bytes;
     void *const machine = assemble(GFX942, text, &bytes);
     struct code *const code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
@@ -164,10 +163,4 @@ static void launches_end_without_memory(void **state)
     free(machine);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(launches_end_without_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

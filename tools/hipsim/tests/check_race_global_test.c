@@ -61,9 +61,8 @@ static void expect(uint32_t waves, uint32_t groups, const char *bad, const char 
         fail_msg("%s\n%s", p.fault.text, good);
 }
 
-static void waves_of_a_workgroup(void **state)
+TEST(waves_of_a_workgroup)
 {
-    (void)state;
     expect(2, 1, BEGIN STORE("v1") LOAD("v2"), BEGIN STORE("v1") BARRIER LOAD("v2"));
     expect(2, 1, BEGIN LOAD("v2") STORE("v1"), BEGIN LOAD("v2") BARRIER STORE("v1"));
     expect(2, 1, BEGIN STORE("v0"), BEGIN STORE("v1"));
@@ -73,9 +72,8 @@ static void waves_of_a_workgroup(void **state)
 
 /* Both waves load a dword that only the first wave changes. The loads are harmless while the second
  * wave stores nothing that depends on its load. */
-static void redundant_waves_may_load(void **state)
+TEST(redundant_waves_may_load)
 {
-    (void)state;
 #define FIRST_ADDS                               \
     LOAD("v0")                                   \
     "v_add_u32 v12, 1, v4\ns_cmp_lg_u32 s4, 0\n" \
@@ -94,9 +92,8 @@ static void redundant_waves_may_load(void **state)
 }
 
 /* A redundant wave stores a value that depends on its load, or one that does not. */
-static void redundant_waves_may_store(void **state)
+TEST(redundant_waves_may_store)
 {
-    (void)state;
 #define MIX(dst, a, b) "v_mad_u32_u24 " dst ", " a ", " b ", v1\n"
     expect(2, 1, BEGIN FIRST_ADDS MIX("v6", "v4", "v0") MIX("v7", "v0", "v6") TO_LDS("v7"),
            BEGIN FIRST_ADDS MIX("v6", "v4", "v0") MIX("v7", "v0", "v0") TO_LDS("v7"));
@@ -141,9 +138,8 @@ static void redundant_waves_may_store(void **state)
 }
 
 /* The check still detects a race on the first dword after thousands of others. */
-static void old_accesses_are_remembered(void **state)
+TEST(old_accesses_are_remembered)
 {
-    (void)state;
 #define MANY                                                                           \
     "s_mov_b32 s14, 48\nv_mov_b32 v6, v1\nmore:\nglobal_store_dword v6, v12, s[2:3]\n" \
     "v_add_u32 v6, 0x400, v6\ns_sub_u32 s14, s14, 1\ns_cmp_lg_u32 s14, 0\n"            \
@@ -151,9 +147,8 @@ static void old_accesses_are_remembered(void **state)
     expect(2, 1, BEGIN MANY LOAD("v2"), BEGIN MANY BARRIER LOAD("v2"));
 }
 
-static void workgroups(void **state)
+TEST(workgroups)
 {
-    (void)state;
     expect(1, 2, BEGIN STORE("v0"), BEGIN STORE("v1"));
     expect(1, 2, BEGIN STORE("v1") LOAD("v3"), BEGIN STORE("v1") LOAD("v1"));
     expect(1, 2, BEGIN LOAD("v3") STORE("v1"), BEGIN LOAD("v1") STORE("v1"));
@@ -173,9 +168,8 @@ static void workgroups(void **state)
            BEGIN LOAD("v0") "s_cmp_lg_u32 s5, 2\ns_cbranch_scc1 out\n" STORE("v1") "out:\n");
 }
 
-static void atomics_race_with_plain_accesses(void **state)
+TEST(atomics_race_with_plain_accesses)
 {
-    (void)state;
 #define ADD "global_atomic_add v0, v11, s[2:3]\ns_waitcnt vmcnt(0)\n"
     expect(1, 2, BEGIN IF_FIRST_GROUP ADD ELSE STORE("v0"), BEGIN IF_FIRST_GROUP ADD ELSE ADD);
     expect(1, 2, BEGIN IF_FIRST_GROUP ADD ELSE LOAD("v0"), BEGIN IF_FIRST_GROUP ADD ELSE ADD);
@@ -188,9 +182,8 @@ static void atomics_race_with_plain_accesses(void **state)
 }
 
 /* The workgroup that counts last reads the data that the others stored before they counted. */
-static void the_last_workgroup_is_ordered(void **state)
+TEST(the_last_workgroup_is_ordered)
 {
-    (void)state;
 #define LAST "v_readfirstlane_b32 s6, v5\ns_cmp_lg_u32 s6, 2\ns_cbranch_scc1 out\n"
     expect(1, 3, BEGIN COUNT STORE("v1") LAST LOAD("v0") "out:\n",
            BEGIN STORE("v1") COUNT LAST LOAD("v0") "out:\n");
@@ -207,9 +200,8 @@ static void the_last_workgroup_is_ordered(void **state)
 }
 
 /* Tests a flag that is stored and polled with agent scope. A plain flag is itself a race. */
-static void flags(void **state)
+TEST(flags)
 {
-    (void)state;
 #define RAISE(scope) \
     STORE("v1") "global_store_dword v10, v11, s[8:9]" scope "\ns_waitcnt vmcnt(0)\n"
 #define AWAIT(scope) "global_load_dword v5, v10, s[8:9]" scope "\ns_waitcnt vmcnt(0)\n" LOAD("v3")
@@ -221,9 +213,8 @@ static void flags(void **state)
 }
 
 /* Within a workgroup, an LDS atomic or a flag of workgroup scope (sc0) suffices. */
-static void lds_atomics_and_flags_order_waves(void **state)
+TEST(lds_atomics_and_flags_order_waves)
 {
-    (void)state;
 #define IF_FIRST_WAVE "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 second\n"
 #define AWAIT_LDS                                                \
     "poll:\nds_add_rtn_u32 v5, v10, v10\ns_waitcnt lgkmcnt(0)\n" \
@@ -245,9 +236,8 @@ static void lds_atomics_and_flags_order_waves(void **state)
            BEGIN IF_FIRST_GROUP RAISE(" sc1") ELSE AWAIT(" sc1"));
 }
 
-static void bytes_of_a_dword_are_checked_separately(void **state)
+TEST(bytes_of_a_dword_are_checked_separately)
 {
-    (void)state;
 #define BYTE(shift)                                                                      \
     BEGIN "s_lshl_b32 s6, s5, " shift "\nv_add_u32 v6, s6, v0\n"                         \
           "v_add_u32 v7, 1, v12\nglobal_store_byte v6, v7, s[2:3]\ns_waitcnt vmcnt(0)\n" \
@@ -269,9 +259,8 @@ static void bytes_of_a_dword_are_checked_separately(void **state)
 
 /* Two waves load the first dword of 16 bytes. One wave also loads the second dword, and no other
  * wave stores to that dword. The other wave stores elsewhere, so that its loads count. */
-static void a_wave_may_store_to_a_dword_that_only_it_loads(void **state)
+TEST(a_wave_may_store_to_a_dword_that_only_it_loads)
 {
-    (void)state;
 #define ONE_LATE                                                                               \
     BEGIN "s_mov_b64 exec, 1\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 late\n" LOAD("v10") ELSEWHERE \
         "s_endpgm\nlate:\ns_sleep 100\n"
@@ -280,16 +269,14 @@ static void a_wave_may_store_to_a_dword_that_only_it_loads(void **state)
            ONE_LATE LOAD("v10") SECOND("load_dword v4, v10") SECOND("store_dword v10, v12"));
 }
 
-static void scalar_loads_are_loads(void **state)
+TEST(scalar_loads_are_loads)
 {
-    (void)state;
     expect(1, 2, BEGIN IF_FIRST_GROUP STORE("v1") ELSE "s_load_dword s6, s[2:3], 0x10\n",
            BEGIN IF_FIRST_GROUP STORE("v1") ELSE "s_load_dword s6, s[2:3], 0x210\n");
 }
 
-static void a_report_names_both_accesses(void **state)
+TEST(a_report_names_both_accesses)
 {
-    (void)state;
     struct program p = run(BEGIN IF_FIRST_GROUP STORE("v1") ELSE LOAD("v3"), 1, 2, CHECK_RACE);
     assert_int_equal(p.fault.kind, FAULT_RACE);
     assert_non_null(strstr(p.fault.text, "data race: load at address 0x"));
@@ -309,9 +296,8 @@ static void a_report_names_both_accesses(void **state)
 
 /* A wave loads twice and later stores the sum. The report of each load is about that load and names
  * the storing wave. */
-static void reports_of_redundant_loads_name_both_accesses(void **state)
+TEST(reports_of_redundant_loads_name_both_accesses)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     void *data = device_alloc(16384, NULL);
     p.block = 128;
@@ -339,9 +325,8 @@ static void reports_of_redundant_loads_name_both_accesses(void **state)
 }
 
 /* Three workgroups share 16 bytes. The report names the first byte that another workgroup wrote. */
-static void a_report_names_who_wrote_the_byte(void **state)
+TEST(a_report_names_who_wrote_the_byte)
 {
-    (void)state;
     struct program p = run(BEGIN "s_cmp_eq_u32 s5, 2\ns_cbranch_scc1 all\ns_lshl_b32 s6, s5, 2\n"
                                  "s_add_u32 s6, s6, 4\nv_mov_b32 v6, s6\nv_mov_b32 v7, s6\n"
                                  "global_store_dword v6, v7, s[2:3]\ns_endpgm\n"
@@ -376,9 +361,8 @@ static bool store_pages(void *data, int pages)
 }
 
 /* 70,000 pages exceed the limit, and a report states that. A later launch is checked normally. */
-static void pages_beyond_the_limit_are_not_checked(void **state)
+TEST(pages_beyond_the_limit_are_not_checked)
 {
-    (void)state;
     enum { PAGES = 70016 };
     void *data = pages_alloc(PAGES);
     assert_true(store_pages(data, PAGES));
@@ -390,9 +374,8 @@ static void pages_beyond_the_limit_are_not_checked(void **state)
 
 /* A launch that accesses 192 MiB is tracked completely, regardless of the pages of the launch
  * before. */
-static void earlier_launches_take_no_room(void **state)
+TEST(earlier_launches_take_no_room)
 {
-    (void)state;
     static const int before[] = {16320, 20032};
     enum { PAGES = 49152 - 64 };
     void *data = pages_alloc(PAGES);
@@ -405,26 +388,4 @@ static void earlier_launches_take_no_room(void **state)
     hipsim_mem_free(data);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waves_of_a_workgroup),
-        cmocka_unit_test(redundant_waves_may_load),
-        cmocka_unit_test(redundant_waves_may_store),
-        cmocka_unit_test(old_accesses_are_remembered),
-        cmocka_unit_test(workgroups),
-        cmocka_unit_test(atomics_race_with_plain_accesses),
-        cmocka_unit_test(the_last_workgroup_is_ordered),
-        cmocka_unit_test(flags),
-        cmocka_unit_test(lds_atomics_and_flags_order_waves),
-        cmocka_unit_test(bytes_of_a_dword_are_checked_separately),
-        cmocka_unit_test(a_wave_may_store_to_a_dword_that_only_it_loads),
-        cmocka_unit_test(scalar_loads_are_loads),
-        cmocka_unit_test(a_report_names_both_accesses),
-        cmocka_unit_test(reports_of_redundant_loads_name_both_accesses),
-        cmocka_unit_test(a_report_names_who_wrote_the_byte),
-        cmocka_unit_test(pages_beyond_the_limit_are_not_checked),
-        cmocka_unit_test(earlier_launches_take_no_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

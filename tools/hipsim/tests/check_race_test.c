@@ -41,9 +41,8 @@ static void expect(const char *bad, const char *good)
     assert_int_equal(f.kind, FAULT_NONE);
 }
 
-static void a_load_needs_a_barrier(void **state)
+TEST(a_load_needs_a_barrier)
 {
-    (void)state;
     expect(OFFSETS "ds_write_b32 v1, v1\nds_write_b32 v1, v1 offset:512\n" WAIT BARRIER
                    "ds_write_b32 v1, v0\n" WAIT "ds_read_b32 v3, v2\n" WAIT,
            OFFSETS "ds_write_b32 v1, v1\nds_write_b32 v1, v1 offset:512\n" WAIT BARRIER
@@ -51,9 +50,8 @@ static void a_load_needs_a_barrier(void **state)
 }
 
 /* If a wave reads the data that it stored, the store is still recorded for other waves. */
-static void a_load_of_the_own_store_does_not_hide_it(void **state)
+TEST(a_load_of_the_own_store_does_not_hide_it)
 {
-    (void)state;
 #define OWN "ds_write_b32 v1, v0\nds_read_b32 v4, v1\n" WAIT
     expect(OFFSETS "ds_write_b32 v1, v1\nds_write_b32 v1, v1 offset:512\n" WAIT BARRIER OWN
                    "ds_read_b32 v3, v2\n" WAIT,
@@ -61,34 +59,30 @@ static void a_load_of_the_own_store_does_not_hide_it(void **state)
                    "ds_read_b32 v3, v2\n" WAIT);
 }
 
-static void a_store_must_not_overtake_a_load(void **state)
+TEST(a_store_must_not_overtake_a_load)
 {
-    (void)state;
     expect(OFFSETS "ds_write_b32 v1, v1\n" WAIT BARRIER "ds_read_b32 v3, v2\n" WAIT
                    "ds_write_b32 v1, v0 offset:4\n" WAIT,
            OFFSETS "ds_write_b32 v1, v1\n" WAIT BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER
                    "ds_write_b32 v1, v0 offset:4\n" WAIT);
 }
 
-static void equal_stores_are_harmless(void **state)
+TEST(equal_stores_are_harmless)
 {
-    (void)state;
     expect(OFFSETS "v_mov_b32 v4, s100\nds_write_b32 v0, v4\n" WAIT,
            OFFSETS "v_mov_b32 v4, 7\nds_write_b32 v0, v4\n" WAIT "ds_read_b32 v3, v0\n" WAIT);
 }
 
-static void bytes_of_a_dword_are_checked_separately(void **state)
+TEST(bytes_of_a_dword_are_checked_separately)
 {
-    (void)state;
     expect(OFFSETS "s_lshl_b32 s2, s100, 0\nv_add_u32 v5, s2, v0\nv_mov_b32 v4, s2\n"
                    "v_add_u32 v4, 5, v4\nds_write_b16 v5, v4\n" WAIT,
            OFFSETS "s_lshl_b32 s2, s100, 1\nv_add_u32 v5, s2, v0\nv_mov_b32 v4, s2\n"
                    "v_add_u32 v4, 5, v4\nds_write_b16 v5, v4\nds_write_b16 v5, v0\n" WAIT);
 }
 
-static void a_load_of_half_a_dword_counts(void **state)
+TEST(a_load_of_half_a_dword_counts)
 {
-    (void)state;
     expect(OFFSETS "v_add_u32 v4, 5, v1\nds_write_b32 v1, v1\n" WAIT BARRIER
                    "ds_read_u16 v3, v2\n" WAIT "ds_write_b16 v1, v4\n" WAIT,
            OFFSETS "v_add_u32 v4, 5, v1\nds_write_b32 v1, v1\n" WAIT BARRIER
@@ -97,9 +91,8 @@ static void a_load_of_half_a_dword_counts(void **state)
 
 /* A load to LDS is a store of the loading wave. Other waves must have read the old data before
  * it. */
-static void copies_to_lds_must_not_overtake_loads(void **state)
+TEST(copies_to_lds_must_not_overtake_loads)
 {
-    (void)state;
     static const char *const text =
         OFFSETS "v_mov_b32 v5, v0\nds_write_b32 v1, v1\n" WAIT BARRIER
                 "s_cmp_lg_u32 s100, 0\ns_cbranch_scc1 1f\nds_read_b32 v3, v2\n" WAIT "1:\n%s"
@@ -122,9 +115,8 @@ static void copies_to_lds_must_not_overtake_loads(void **state)
 }
 
 /* Both waves store to one dword. Every workgroup starts without recorded accesses. */
-static void workgroups_start_without_history(void **state)
+TEST(workgroups_start_without_history)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.block = 128;
     p.groups = 16;
@@ -138,9 +130,8 @@ static void workgroups_start_without_history(void **state)
 
 /* Even workgroups store before the barrier, odd workgroups after it. The check keeps phases of
  * workgroups apart. */
-static void phases_of_workgroups_are_separate(void **state)
+TEST(phases_of_workgroups_are_separate)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.block = 128;
     p.groups = 64;
@@ -155,9 +146,8 @@ static void phases_of_workgroups_are_separate(void **state)
         fail_msg("%s", p.fault.text);
 }
 
-static void atomics_do_not_race_with_each_other(void **state)
+TEST(atomics_do_not_race_with_each_other)
 {
-    (void)state;
     expect(OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER "ds_add_u32 v0, v1\n" WAIT
                    "ds_read_b32 v3, v0\n" WAIT,
            OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER "ds_add_u32 v0, v1\n" WAIT BARRIER
@@ -168,9 +158,8 @@ static void atomics_do_not_race_with_each_other(void **state)
 
 /* Tests Clang's code for an atomic that the hardware lacks: a load, and swaps until one
  * succeeds. */
-static void the_load_of_a_compare_and_swap_is_no_race(void **state)
+TEST(the_load_of_a_compare_and_swap_is_no_race)
 {
-    (void)state;
     expect(OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER "ds_read_b32 v3, v0\n" WAIT
                    "ds_add_u32 v0, v3\n" WAIT,
            OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER "ds_read_b32 v3, v0\n" WAIT
@@ -178,9 +167,8 @@ static void the_load_of_a_compare_and_swap_is_no_race(void **state)
                    "ds_cmpst_rtn_b32 v5, v0, v3, v4\n" WAIT);
 }
 
-static void stores_are_waited_for_before_the_barrier(void **state)
+TEST(stores_are_waited_for_before_the_barrier)
 {
-    (void)state;
     expect(OFFSETS "ds_write_b32 v1, v0\n" BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER,
            OFFSETS "ds_write_b32 v1, v0\n" WAIT BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER);
     /* The second store may be outstanding if no wave reads its data. */
@@ -197,9 +185,8 @@ static void stores_are_waited_for_before_the_barrier(void **state)
 }
 
 /* The same code writes one buffer while the other buffer is read. */
-static void double_buffers(void **state)
+TEST(double_buffers)
 {
-    (void)state;
     assert_int_equal(run(OFFSETS "s_mov_b32 s4, 6\nloop:\nds_write_b32 v1, v0\n" WAIT BARRIER
                                  "ds_read_b32 v3, v2\n" WAIT
                                  "v_xor_b32 v1, 0x200, v1\nv_xor_b32 v2, 0x200, v2\n"
@@ -220,9 +207,8 @@ static void double_buffers(void **state)
 #define POLL(offset) \
     "poll:\nds_read_b32 v4, v5" offset "\n" WAIT "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\n"
 
-static void an_atomic_orders_waves(void **state)
+TEST(an_atomic_orders_waves)
 {
-    (void)state;
 #define COUNT "ds_add_u32 v5, v7\n" WAIT
     expect(HANDOVER(STORE COUNT, POLL(" offset:4") LOAD), HANDOVER(STORE COUNT, POLL("") LOAD));
     expect(HANDOVER(COUNT STORE, POLL("") LOAD), HANDOVER(STORE COUNT, POLL("") LOAD));
@@ -242,9 +228,8 @@ static void an_atomic_orders_waves(void **state)
                                  "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\n" LOAD));
 }
 
-static void a_flag_orders_waves(void **state)
+TEST(a_flag_orders_waves)
 {
-    (void)state;
 #define RAISE "ds_write_b32 v5, v7\n" WAIT
     expect(HANDOVER(STORE RAISE, POLL(" offset:4") LOAD), HANDOVER(STORE RAISE, POLL("") LOAD));
     /* A loop that counts its iterations is no polling loop. */
@@ -277,9 +262,8 @@ static void a_flag_orders_waves(void **state)
     assert_int_equal(f.kind, FAULT_RACE);
 }
 
-static void a_lock_orders_waves(void **state)
+TEST(a_lock_orders_waves)
 {
-    (void)state;
 #define LOCK                                        \
     "lock:\nds_cmpst_rtn_b32 v4, v5, v6, v7\n" WAIT \
     "v_cmp_ne_u32 vcc, 0, v4\ns_cbranch_vccnz lock\n"
@@ -298,9 +282,8 @@ static void a_lock_orders_waves(void **state)
     expect(bad, good);
 }
 
-static void a_report_names_both_accesses(void **state)
+TEST(a_report_names_both_accesses)
 {
-    (void)state;
     struct fault f =
         run(OFFSETS "ds_write_b32 v1, v0\n" WAIT "ds_read_b32 v3, v2\n" WAIT, CHECK_RACE, 0);
     assert_int_equal(f.kind, FAULT_RACE);
@@ -320,26 +303,4 @@ static void a_report_names_both_accesses(void **state)
     assert_non_null(strstr(f.text, "without having waited for it before s_barrier"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_load_needs_a_barrier),
-        cmocka_unit_test(a_load_of_the_own_store_does_not_hide_it),
-        cmocka_unit_test(a_store_must_not_overtake_a_load),
-        cmocka_unit_test(equal_stores_are_harmless),
-        cmocka_unit_test(bytes_of_a_dword_are_checked_separately),
-        cmocka_unit_test(a_load_of_half_a_dword_counts),
-        cmocka_unit_test(workgroups_start_without_history),
-        cmocka_unit_test(phases_of_workgroups_are_separate),
-        cmocka_unit_test(copies_to_lds_must_not_overtake_loads),
-        cmocka_unit_test(atomics_do_not_race_with_each_other),
-        cmocka_unit_test(the_load_of_a_compare_and_swap_is_no_race),
-        cmocka_unit_test(stores_are_waited_for_before_the_barrier),
-        cmocka_unit_test(double_buffers),
-        cmocka_unit_test(an_atomic_orders_waves),
-        cmocka_unit_test(a_flag_orders_waves),
-        cmocka_unit_test(a_lock_orders_waves),
-        cmocka_unit_test(a_report_names_both_accesses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests the loader: the contents of a code object, and the status for each kind of damage. */
+#include "tests/unit_test.h"
 #include "tools/hipsim/core/bundle.h"
 #include "tools/hipsim/core/launch.h"
 #include "tools/hipsim/core/memory.h"
 
 #include <elf.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static struct image kernels; /* code object for gfx942 from the command line */
 static char why[600];
@@ -36,9 +33,8 @@ static uint8_t *copy(size_t size)
     return bytes;
 }
 
-static void contents_are_read(void **state)
+TEST(contents_are_read)
 {
-    (void)state;
     struct code_object *object;
 
     assert_int_equal(
@@ -70,9 +66,8 @@ static void contents_are_read(void **state)
 
 /* Tests struct mg_info of the ROCm device libraries (ockl/src/cg.cl). The counters are at byte 32,
  * the number of workgroups at byte 40. The fields for several devices are 0. */
-static void a_cooperative_launch_has_a_synchronisation_record(void **state)
+TEST(a_cooperative_launch_has_a_synchronisation_record)
 {
-    (void)state;
     struct code_object *object;
     struct dispatch dispatch;
     uint64_t args = 0;
@@ -109,9 +104,8 @@ static void a_cooperative_launch_has_a_synchronisation_record(void **state)
     code_object_destroy(object);
 }
 
-static void launch_state_is_as_described(void **state)
+TEST(launch_state_is_as_described)
 {
-    (void)state;
     struct code_object *object;
     struct dispatch dispatch;
     char args[44];
@@ -196,9 +190,8 @@ static struct code_object *prepare(struct kernel_argument hidden[ARG_KINDS], str
     return object;
 }
 
-static void hidden_arguments_describe_the_launch(void **state)
+TEST(hidden_arguments_describe_the_launch)
 {
-    (void)state;
     struct kernel_argument hidden[ARG_KINDS];
     struct kernel k;
     struct dispatch d;
@@ -229,9 +222,8 @@ static void hidden_arguments_describe_the_launch(void **state)
 
 /* Compares the fields of hsa_kernel_dispatch_packet_t (HSA Runtime Programmer's Reference Manual
  * 1.2, 2.9.6). Kernels must not store to the packet or to their arguments. */
-static void the_packet_describes_the_launch(void **state)
+TEST(the_packet_describes_the_launch)
 {
-    (void)state;
     struct kernel_argument hidden[ARG_KINDS];
     struct kernel k;
     struct dispatch d;
@@ -265,9 +257,8 @@ static void the_packet_describes_the_launch(void **state)
 }
 
 /* Runtimes place arguments by their offsets and do not compare these with .kernarg_segment_size. */
-static void arguments_beyond_the_named_segment_widen_it(void **state)
+TEST(arguments_beyond_the_named_segment_widen_it)
 {
-    (void)state;
     static const char key[] = ".kernarg_segment_size";
     uint8_t *bytes = copy(kernels.size), *at = bytes;
     struct code_object *object;
@@ -290,10 +281,8 @@ static void arguments_beyond_the_named_segment_widen_it(void **state)
     free(bytes);
 }
 
-static void other_targets_are_named(void **state)
+TEST(other_targets_are_named)
 {
-    (void)state;
-
     assert_int_equal(load(kernels.data, kernels.size, GFX950), CODE_OBJECT_OTHER_TARGET);
     assert_non_null(strstr(why, "gfx942"));
     assert_non_null(strstr(why, "gfx950"));
@@ -307,10 +296,8 @@ static void other_targets_are_named(void **state)
     free(bytes);
 }
 
-static void truncation_at_any_byte_gives_a_status(void **state)
+TEST(truncation_at_any_byte_gives_a_status)
 {
-    (void)state;
-
     for (size_t size = 0; size < kernels.size; size += size < 512 ? 1 : 97) {
         uint8_t *bytes = copy(size);
         struct image image = {.data = bytes, .size = size};
@@ -321,9 +308,8 @@ static void truncation_at_any_byte_gives_a_status(void **state)
     assert_int_equal(load(kernels.data, 100, GFX942), CODE_OBJECT_INVALID);
 }
 
-static void damage_at_any_byte_gives_a_status(void **state)
+TEST(damage_at_any_byte_gives_a_status)
 {
-    (void)state;
     uint32_t random = 1;
 
     for (int round = 0; round < 3000; round++) {
@@ -338,9 +324,8 @@ static void damage_at_any_byte_gives_a_status(void **state)
 }
 
 /* Changes the relocation of `chain` to one with a symbol that does not exist. */
-static void symbols_outside_of_the_file_are_no_symbols(void **state)
+TEST(symbols_outside_of_the_file_are_no_symbols)
 {
-    (void)state;
     /* Value of R_AMDGPU_ABS64: LLVM's AMDGPUUsage, "Relocation Records". */
     enum { ABSOLUTE_64 = 3 };
     const Elf64_Ehdr *header = (const void *)kernels.data;
@@ -366,9 +351,8 @@ static void symbols_outside_of_the_file_are_no_symbols(void **state)
 }
 
 /* The loader needs section headers to find kernels and relocations. */
-static void an_image_without_section_headers_is_refused(void **state)
+TEST(an_image_without_section_headers_is_refused)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         uint8_t *bytes = copy(kernels.size);
         Elf64_Ehdr *header = (Elf64_Ehdr *)bytes;
@@ -386,9 +370,8 @@ static void an_image_without_section_headers_is_refused(void **state)
     }
 }
 
-static void unknown_extents_are_found(void **state)
+TEST(unknown_extents_are_found)
 {
-    (void)state;
     struct image image;
     static const char text[64] = "neither an ELF file nor a bundle";
 
@@ -402,9 +385,8 @@ static void unknown_extents_are_found(void **state)
                      CODE_OBJECT_INVALID);
 }
 
-static void bundles_are_searched(void **state)
+TEST(bundles_are_searched)
 {
-    (void)state;
     static const char id[] = "hipv4-amdgcn-amd-amdhsa--gfx942";
     const uint64_t fields[] = {1, 4096, kernels.size, sizeof(id) - 1};
     size_t size = 4096 + kernels.size;
@@ -427,27 +409,12 @@ static void bundles_are_searched(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(contents_are_read),
-        cmocka_unit_test(launch_state_is_as_described),
-        cmocka_unit_test(hidden_arguments_describe_the_launch),
-        cmocka_unit_test(the_packet_describes_the_launch),
-        cmocka_unit_test(a_cooperative_launch_has_a_synchronisation_record),
-        cmocka_unit_test(arguments_beyond_the_named_segment_widen_it),
-        cmocka_unit_test(other_targets_are_named),
-        cmocka_unit_test(truncation_at_any_byte_gives_a_status),
-        cmocka_unit_test(damage_at_any_byte_gives_a_status),
-        cmocka_unit_test(symbols_outside_of_the_file_are_no_symbols),
-        cmocka_unit_test(an_image_without_section_headers_is_refused),
-        cmocka_unit_test(unknown_extents_are_found),
-        cmocka_unit_test(bundles_are_searched),
-    };
 
     if (argc != 2 || image_from_file(argv[1], &kernels, why, sizeof(why)) != CODE_OBJECT_OK) {
         fprintf(stderr, "usage: %s CODE_OBJECT (%s)\n", argv[0], why);
         return 2;
     }
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = run_unit_tests();
     image_release(&kernels);
     return failed;
 }

@@ -32,9 +32,8 @@ static void expect(const char *text, enum fault_kind kind)
 
 #define END "\ns_nop 7\ns_mov_b32 s0, 5"
 
-static void launches_continue_after_every_kind(void **state)
+TEST(launches_continue_after_every_kind)
 {
-    (void)state;
     expect("global_store_dword v10, v1, s[2:3]" END, FAULT_UNINIT);
     expect("s_cmp_eq_u32 s8, 0\ns_cbranch_scc0 over\nover:" END, FAULT_UNINIT);
     expect("v_mov_b32 v1, s100\ns_nop 7\nds_write_b32 v10, v1\ns_waitcnt lgkmcnt(0)" END,
@@ -49,9 +48,8 @@ static void launches_continue_after_every_kind(void **state)
     expect("s_cmp_eq_u32 s100, 1\ns_cbranch_scc1 out\ns_barrier" END "\nout:", FAULT_BARRIER);
 }
 
-static void kernels_continue_with_the_present_values(void **state)
+TEST(kernels_continue_with_the_present_values)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.keep_going = CHECK_ALL;
     p.lds_bytes = 1024;
@@ -70,9 +68,8 @@ static void kernels_continue_with_the_present_values(void **state)
 }
 
 /* A place is recorded once, regardless of how often it executes. */
-static void places_are_recorded_once(void **state)
+TEST(places_are_recorded_once)
 {
-    (void)state;
     struct program p = program_new(GFX942);
     p.keep_going = CHECK_ALL;
     p.s_valid[8] = 0;
@@ -91,9 +88,8 @@ static void places_are_recorded_once(void **state)
 }
 
 /* Lanes outside of memory read zero and store nothing. The other lanes are not affected. */
-static void accesses_outside_of_memory_read_zero(void **state)
+TEST(accesses_outside_of_memory_read_zero)
 {
-    (void)state;
     uint32_t *buffer = device_alloc(64 * 4, NULL);
     struct program p = program_new(GFX942);
     p.keep_going = CHECK_ALL;
@@ -123,9 +119,8 @@ static void accesses_outside_of_memory_read_zero(void **state)
     hipsim_mem_free(buffer);
 }
 
-static void wide_accesses_that_are_misaligned_are_hinted_at(void **state)
+TEST(wide_accesses_that_are_misaligned_are_hinted_at)
 {
-    (void)state;
     uint32_t *buffer = device_alloc(4096, NULL);
     struct program p = program_new(GFX942);
     p.keep_going = CHECK_HINT;
@@ -153,9 +148,8 @@ static void wide_accesses_that_are_misaligned_are_hinted_at(void **state)
     hipsim_mem_free(buffer);
 }
 
-static void every_kind_has_a_name_of_its_own(void **state)
+TEST(every_kind_has_a_name_of_its_own)
 {
-    (void)state;
     for (unsigned kind = 0; kind < FAULT_KINDS; kind++) {
         assert_non_null(fault_name(kind));
         for (unsigned other = 0; other < kind; other++)
@@ -163,9 +157,8 @@ static void every_kind_has_a_name_of_its_own(void **state)
     }
 }
 
-static void instructions_have_the_text_of_the_assembler(void **state)
+TEST(instructions_have_the_text_of_the_assembler)
 {
-    (void)state;
     static const char *const lines[] = {"s_mov_b32 s0, 0x12345678", "s_waitcnt vmcnt(0)",
                                         "v_add_u32_e32 v1, v2, v3",
                                         "global_load_dword v2, v1, s[0:1] offset:16"};
@@ -183,16 +176,4 @@ static void instructions_have_the_text_of_the_assembler(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_has_a_name_of_its_own),
-        cmocka_unit_test(instructions_have_the_text_of_the_assembler),
-        cmocka_unit_test(launches_continue_after_every_kind),
-        cmocka_unit_test(kernels_continue_with_the_present_values),
-        cmocka_unit_test(places_are_recorded_once),
-        cmocka_unit_test(accesses_outside_of_memory_read_zero),
-        cmocka_unit_test(wide_accesses_that_are_misaligned_are_hinted_at),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

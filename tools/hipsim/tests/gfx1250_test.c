@@ -19,9 +19,8 @@ static struct program wave32(void)
 
 /* The functions from here on test lanes and masks. */
 
-static void masks_have_32_lanes(void **state)
+TEST(masks_have_32_lanes)
 {
-    (void)state;
     struct program p = wave32();
     program_lanes(&p, 1, 1);
     p.s[SGPR_VCC + 1] = 7; /* VCC_HI is an ordinary register */
@@ -48,9 +47,8 @@ static void masks_have_32_lanes(void **state)
     assert_int_equal(p.v[3][8], 0);
 }
 
-static void vccz_looks_at_32_lanes(void **state)
+TEST(vccz_looks_at_32_lanes)
 {
-    (void)state;
     struct program p = wave32();
     p.s[SGPR_VCC + 1] = 1;
     program_run(&p, "s_mov_b32 s0, 1\n"
@@ -61,9 +59,8 @@ static void vccz_looks_at_32_lanes(void **state)
     assert_int_equal(p.s[0], 1);
 }
 
-static void null_swallows_writes(void **state)
+TEST(null_swallows_writes)
 {
-    (void)state;
     struct program p = wave32();
     p.s[1] = 3;
     p.s[SGPR_M0] = 11;
@@ -79,9 +76,8 @@ static void null_swallows_writes(void **state)
     assert_int_equal(p.exec, UINT32_MAX);
 }
 
-static void dpp_reaches_inactive_lanes(void **state)
+TEST(dpp_reaches_inactive_lanes)
 {
-    (void)state;
     struct program p = wave32();
     program_lanes(&p, 1, 1);
     program_run(&p, "s_mov_b32 exec_lo, 0xfffffffe\n"
@@ -100,9 +96,8 @@ static void dpp_reaches_inactive_lanes(void **state)
 
 /* The functions from here on test registers. */
 
-static void moves_of_16_bits_keep_the_other_half(void **state)
+TEST(moves_of_16_bits_keep_the_other_half)
 {
-    (void)state;
     struct program p = wave32();
     program_fill(&p, 2, 0x12345678);
     program_fill(&p, 3, 0x12345678);
@@ -111,9 +106,8 @@ static void moves_of_16_bits_keep_the_other_half(void **state)
     assert_int_equal(p.v[3][5], 0x5678);
 }
 
-static void a_pair_reads_before_it_writes(void **state)
+TEST(a_pair_reads_before_it_writes)
 {
-    (void)state;
     struct program p = wave32();
     program_fill(&p, 0, 10);
     program_fill(&p, 1, 20);
@@ -130,9 +124,8 @@ static void a_pair_reads_before_it_writes(void **state)
     assert_int_equal(p.v[7][9], 10 | 20);
 }
 
-static void msb_state_selects_registers(void **state)
+TEST(msb_state_selects_registers)
 {
-    (void)state;
     struct program p = wave32();
     p.vgprs = 1024;
     program_fill(&p, 1, 41);
@@ -153,9 +146,8 @@ static void msb_state_selects_registers(void **state)
     assert_int_equal(p.v[0][17], 0);
 }
 
-static void registers_end_at_the_allocation(void **state)
+TEST(registers_end_at_the_allocation)
 {
-    (void)state;
     struct program p = wave32();
     p.vgprs = 512;
     program_try(&p, "s_set_vgpr_msb 0xc0\nv_mov_b32 v0 /*v768*/, 1");
@@ -164,9 +156,8 @@ static void registers_end_at_the_allocation(void **state)
 
 /* The functions from here on test counters and barriers. */
 
-static void each_counter_is_waited_for_alone(void **state)
+TEST(each_counter_is_waited_for_alone)
 {
-    (void)state;
     uint32_t data[64];
     for (unsigned i = 0; i < 64; i++)
         data[i] = i;
@@ -204,9 +195,8 @@ static void each_counter_is_waited_for_alone(void **state)
 
 /* Loads to LDS of a byte write a dword, with zeros beside the byte (CDNA5 ISA, 13.1.4). Two lanes
  * that write the same dword leave it undefined. */
-static void a_byte_to_lds_writes_a_dword(void **state)
+TEST(a_byte_to_lds_writes_a_dword)
 {
-    (void)state;
     uint8_t data[64];
     for (unsigned i = 0; i < 64; i++)
         data[i] = (uint8_t)(100 + i);
@@ -252,9 +242,8 @@ static void a_byte_to_lds_writes_a_dword(void **state)
     "ds_load_b32 v5, v3\n"                               \
     "s_wait_dscnt 0\n"
 
-static void a_barrier_has_two_halves(void **state)
+TEST(a_barrier_has_two_halves)
 {
-    (void)state;
     static const char with[] =
         EXCHANGE("s_barrier_signal -1\nv_add_nc_u32 v6, 1, v1\ns_barrier_wait -1\n");
     static const char without[] = EXCHANGE("s_nop 0\n");
@@ -302,9 +291,8 @@ static void expect_race(const char *bad, const char *good, uint32_t groups)
     check_pair(FAULT_RACE, &p.fault, bad, &q.fault, good);
 }
 
-static void stores_are_waited_for_before_a_barrier(void **state)
+TEST(stores_are_waited_for_before_a_barrier)
 {
-    (void)state;
     expect_race(GLOBAL PUT MEET GET("v2"), GLOBAL PUT STORED MEET GET("v2"), 1);
     /* The outstanding store is to other bytes, or the wave reads its own store. */
 #define PUT_AWAY "global_store_b32 v1, v4, s[2:3] offset:256\n"
@@ -315,9 +303,8 @@ static void stores_are_waited_for_before_a_barrier(void **state)
 }
 
 /* Each wave has 60 outstanding stores, to its own bytes. The check records all of 16 waves. */
-static void the_check_records_all_stores_in_flight(void **state)
+TEST(the_check_records_all_stores_in_flight)
 {
-    (void)state;
     void *memory = device_alloc(512 * 4, NULL);
     struct program p = wave32();
     p.block = 32 * 16;
@@ -333,9 +320,8 @@ static void the_check_records_all_stores_in_flight(void **state)
 
 /* Wave 0 counts its workgroup after the barrier. The second workgroup reads the data that wave 1 of
  * the first workgroup stored. */
-static void a_release_covers_stores_that_were_waited_for(void **state)
+TEST(a_release_covers_stores_that_were_waited_for)
 {
-    (void)state;
 #define IF_FIRST_GROUP "s_cmp_lg_u32 s101, 0\ns_cbranch_scc1 second\n"
 #define FIRST_WAVE_COUNTS                                                              \
     "s_cmp_lg_u32 s100, 0\ns_cbranch_scc1 done\nglobal_wb scope:SCOPE_DEV\n"           \
@@ -351,9 +337,8 @@ static void a_release_covers_stores_that_were_waited_for(void **state)
 
 /* The wave that signals last opens the barrier. Both waves then load, long before one of them
  * stores. */
-static void waves_leave_a_barrier_together(void **state)
+TEST(waves_leave_a_barrier_together)
 {
-    (void)state;
     struct program p = wave32();
     p.block = 64;
     p.lds_bytes = 256;
@@ -382,9 +367,8 @@ static void waves_leave_a_barrier_together(void **state)
 }
 
 /* Two of four waves exchange their numbers at a named barrier (CDNA5 ISA, 5.6.2). */
-static void named_barriers_join_some_waves(void **state)
+TEST(named_barriers_join_some_waves)
 {
-    (void)state;
     struct program p = wave32();
     p.block = 128;
     p.lds_bytes = 256;
@@ -420,9 +404,8 @@ static void named_barriers_join_some_waves(void **state)
 
 /* The second wave signals 100 clocks later. In no order of execution does the first wave pass the
  * barrier earlier. */
-static void a_named_barrier_advances_the_clock(void **state)
+TEST(a_named_barrier_advances_the_clock)
 {
-    (void)state;
     for (uint64_t seed = 1; seed < 9; seed++) {
         struct program p = wave32();
         p.block = 64;
@@ -450,9 +433,8 @@ static void a_named_barrier_advances_the_clock(void **state)
     "s_sub_co_u32 s9, s9, 5\ns_xor_b32 s9, s9, 1\ns_cmp_eq_u32 s9, s8\n"                       \
     "s_cbranch_scc1 right\ns_trap 2\nright:\n"
 
-static void workgroups_of_a_cluster_wait_for_each_other(void **state)
+TEST(workgroups_of_a_cluster_wait_for_each_other)
 {
-    (void)state;
     uint32_t data[4] = {0};
     void *memory = device_alloc(sizeof(data), data);
     struct program p = wave32(), q;
@@ -487,9 +469,8 @@ static uint16_t bf16_of(float f) { return (uint16_t)(bits_of(f) >> 16); }
 /* Returns k of a lane's element `e` of 16 or 8 bits (layouts of the CDNA5 ISA manual, 7.12.2). */
 static unsigned k_of(unsigned lane, unsigned e) { return e / 8 * 16 + lane / 16 * 8 + e % 8; }
 
-static void bf16_products_follow_the_layout(void **state)
+TEST(bf16_products_follow_the_layout)
 {
-    (void)state;
     struct program p = wave32();
     float a[16][32], b[32][16], c[16][16];
     uint32_t seed = 1;
@@ -534,9 +515,8 @@ static uint8_t fp8_of(int i)
     return (uint8_t)((i < 0 ? 0x80 : 0) | (e + 7) << 3 | ((m << 3 >> e) & 7));
 }
 
-static void fp8_products_follow_the_layout(void **state)
+TEST(fp8_products_follow_the_layout)
 {
-    (void)state;
     struct program p = wave32();
     int a[16][128], b[128][16];
     uint32_t seed = 7;
@@ -568,9 +548,8 @@ static void fp8_products_follow_the_layout(void **state)
 
 /* Tests distances in independent vector instructions after WMMA and transcendentals (CDNA5 ISA,
  * 7.12.1 and 5.7.2). */
-static void products_need_distance(void **state)
+TEST(products_need_distance)
 {
-    (void)state;
 #define BF16 "v_wmma_f32_16x16x32_bf16 v[0:7], v[8:15], v[16:23], v[0:7]\n"
 #define FP8 "v_wmma_f32_16x16x64_fp8_fp8 v[0:7], v[8:15], v[16:23], v[0:7]\n"
 #define FP8_128 "v_wmma_f32_16x16x128_fp8_fp8 v[0:7], v[8:23], v[32:47], v[0:7]\n"
@@ -617,9 +596,8 @@ static void products_need_distance(void **state)
 }
 
 /* A scale is for a block of 32. Lane r has the bytes of row r; f8f6f4 has its own layout. */
-static void scales_multiply_blocks(void **state)
+TEST(scales_multiply_blocks)
 {
-    (void)state;
     struct program p = wave32();
     int a[16][128], b[128][16];
     uint32_t seed = 3;
@@ -666,9 +644,8 @@ static uint8_t fp8_of_power(int power)
 
 /* E8M0 scales of four blocks in each lane (CDNA5 ISA, table 37): SCALE_SEL names lane % 16 or 16
  * more, and the byte. Elements of 4 bits have the next byte in lanes 16 to 31 (table 36). */
-static void conversions_choose_a_scale(void **state)
+TEST(conversions_choose_a_scale)
 {
-    (void)state;
     struct program p = wave32();
     for (unsigned l = 0; l < 32; l++) {
         p.v[2][l] = p.v[3][l] = 0x38383838; /* 1 in fp8 */
@@ -695,9 +672,8 @@ static void conversions_choose_a_scale(void **state)
 /* The functions from here on test loads that transpose, and copies to LDS. */
 
 /* A tile of 16 x 16 halves in LDS, row k, column m: lanes get columns (CDNA5 ISA, 10.9.2). */
-static void loads_transpose(void **state)
+TEST(loads_transpose)
 {
-    (void)state;
     struct program p = wave32();
     p.lds_bytes = 512;
     for (unsigned l = 0; l < 32; l++) {
@@ -717,9 +693,8 @@ static void loads_transpose(void **state)
 }
 
 /* Tests a buffer of two records of four bytes (CDNA5 ISA, 8.1.2). */
-static void scalar_loads_count_records(void **state)
+TEST(scalar_loads_count_records)
 {
-    (void)state;
     const uint32_t data[4] = {11, 12, 13, 14};
     void *memory = device_alloc(sizeof(data), data);
     struct program p = wave32();
@@ -736,43 +711,11 @@ static void scalar_loads_count_records(void **state)
 
 /* LLVM's names that have a row execute. A few without a row are refused when a wave reaches
  * them. */
-static void other_instructions_are_refused(void **state)
+TEST(other_instructions_are_refused)
 {
-    (void)state;
     struct program p = wave32();
     program_try(&p, "v_swmmac_f32_16x16x64_bf16 v[0:7], v[8:15], v[16:31], v32\n");
     assert_int_equal(p.fault.kind, FAULT_DECODE);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks_have_32_lanes),
-        cmocka_unit_test(vccz_looks_at_32_lanes),
-        cmocka_unit_test(null_swallows_writes),
-        cmocka_unit_test(dpp_reaches_inactive_lanes),
-        cmocka_unit_test(moves_of_16_bits_keep_the_other_half),
-        cmocka_unit_test(a_pair_reads_before_it_writes),
-        cmocka_unit_test(msb_state_selects_registers),
-        cmocka_unit_test(registers_end_at_the_allocation),
-        cmocka_unit_test(each_counter_is_waited_for_alone),
-        cmocka_unit_test(a_byte_to_lds_writes_a_dword),
-        cmocka_unit_test(a_barrier_has_two_halves),
-        cmocka_unit_test(stores_are_waited_for_before_a_barrier),
-        cmocka_unit_test(the_check_records_all_stores_in_flight),
-        cmocka_unit_test(a_release_covers_stores_that_were_waited_for),
-        cmocka_unit_test(waves_leave_a_barrier_together),
-        cmocka_unit_test(named_barriers_join_some_waves),
-        cmocka_unit_test(a_named_barrier_advances_the_clock),
-        cmocka_unit_test(workgroups_of_a_cluster_wait_for_each_other),
-        cmocka_unit_test(conversions_choose_a_scale),
-        cmocka_unit_test(bf16_products_follow_the_layout),
-        cmocka_unit_test(fp8_products_follow_the_layout),
-        cmocka_unit_test(products_need_distance),
-        cmocka_unit_test(scales_multiply_blocks),
-        cmocka_unit_test(loads_transpose),
-        cmocka_unit_test(scalar_loads_count_records),
-        cmocka_unit_test(other_instructions_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

@@ -11,9 +11,8 @@
 #include "tools/hipsim/time/time_op.h"
 #include "tools/hipsim/time/time_sharing.h"
 
-static void parameters_have_sources(void **state)
+TEST(parameters_have_sources)
 {
-    (void)state;
     const enum gfx_target targets[] = {GFX942, GFX950, GFX1250};
     for (unsigned t = 0; t < 3; t++) {
         size_t n;
@@ -36,9 +35,8 @@ static void parameters_have_sources(void **state)
     assert_false(time_params_set(&p, "no_such_parameter", 1));
 }
 
-static void parameters_are_numbers_from_0_on(void **state)
+TEST(parameters_are_numbers_from_0_on)
 {
-    (void)state;
     struct time_params p = time_params_default(GFX942);
     assert_true(p.trans_cycles > 0 && time_params_set(&p, "trans_cycles", 0));
     assert_true(p.trans_cycles == 0);
@@ -50,9 +48,8 @@ static void parameters_are_numbers_from_0_on(void **state)
 }
 
 /* Tests clocks of matrix instructions by target and by the formats in cbsz and blgp. */
-static void matrix_instructions_take_their_passes(void **state)
+TEST(matrix_instructions_take_their_passes)
 {
-    (void)state;
     static const struct {
         const char *name;
         unsigned gfx942, gfx950, cbsz, blgp;
@@ -131,9 +128,8 @@ static struct time_op op_of(enum gfx_target target, const char *text)
 }
 
 /* Each instruction has a port and an issue cost. The cost is a parameter of the model. */
-static void instructions_have_a_port_and_a_cost(void **state)
+TEST(instructions_have_a_port_and_a_cost)
 {
-    (void)state;
     struct time_params p = time_params_default(GFX950);
     p.valu_cycles = 5, p.trans_cycles = 7, p.lane_swap_cycles = 11; /* all costs differ */
     p.valu_f64_cycles = 13, p.valu_mul32_cycles = 17, p.issue_period = 19;
@@ -180,9 +176,8 @@ static void instructions_have_a_port_and_a_cost(void **state)
     }
 }
 
-static void waits_and_pairs_have_their_numbers(void **state)
+TEST(waits_and_pairs_have_their_numbers)
 {
-    (void)state;
     const struct time_op both = op_of(GFX950, "s_waitcnt vmcnt(17) lgkmcnt(3)");
     assert_int_equal(both.wait[WAIT_VM], 17);
     assert_int_equal(both.wait[WAIT_LGKM], 3);
@@ -220,9 +215,8 @@ static void waits_and_pairs_have_their_numbers(void **state)
 
 /* f32 and f64 matrix instructions leave no slots for vector instructions. The width is the wider
  * operand's. */
-static void matrix_instructions_have_a_shadow_and_a_width(void **state)
+TEST(matrix_instructions_have_a_shadow_and_a_width)
 {
-    (void)state;
     static const struct {
         enum gfx_target target;
         const char *text;
@@ -260,9 +254,8 @@ static void matrix_instructions_have_a_shadow_and_a_width(void **state)
 
 /* Tests all pairs of formats: fp8, bf8, fp6, bf6 and fp4, whose operands have 8, 6 or 4 registers.
  * Only a product of two narrow formats takes half the clocks, and has the class of fp4. */
-static void both_formats_decide_the_class(void **state)
+TEST(both_formats_decide_the_class)
 {
-    (void)state;
     enum { FORMATS = 5 };
     static const unsigned registers[FORMATS] = {8, 8, 6, 6, 4};
     const unsigned wide = time_matrix_cycles(GFX950, "v_mfma_f32_16x16x128_f8f6f4", 0, 0);
@@ -295,9 +288,8 @@ static struct time_lds_cost lds(enum gfx_target target, bool is_store, unsigned 
 }
 
 /* Tests clocks of one LDS instruction without conflicts, and the bank period. */
-static void lds_widths_take_their_phases(void **state)
+TEST(lds_widths_take_their_phases)
 {
-    (void)state;
     assert_int_equal(lds(GFX942, false, 4, 4).clocks, 2);
     assert_int_equal(lds(GFX942, false, 8, 8).clocks, 4);
     assert_int_equal(lds(GFX942, false, 16, 16).clocks, 8);
@@ -318,9 +310,8 @@ static void lds_widths_take_their_phases(void **state)
  * the same banks. A store has eight neighbouring lanes per phase. A wide load has four lanes of
  * each of two rows (SHARK, empirical-lds; HipKittens, phase solver), on CDNA4 for 12 bytes.
  */
-static void wide_loads_and_stores_have_phases_of_their_own(void **state)
+TEST(wide_loads_and_stores_have_phases_of_their_own)
 {
-    (void)state;
     struct time_params p = time_params_default(GFX942);
     struct time_params p950 = time_params_default(GFX950);
     uint64_t addr[WAVE_LANES];
@@ -335,9 +326,8 @@ static void wide_loads_and_stores_have_phases_of_their_own(void **state)
 }
 
 /* Checks that each lane is in exactly one phase. */
-static void lds_phases_cover_the_wave(void **state)
+TEST(lds_phases_cover_the_wave)
 {
-    (void)state;
     const unsigned widths[] = {1, 2, 4, 8, 12, 16};
     for (unsigned t = 0; t < 2; t++) {
         for (unsigned i = 0; i < 2 * 6; i++) {
@@ -370,9 +360,8 @@ static unsigned swizzled(unsigned per_phase)
     return cost.clocks - cost.floor;
 }
 
-static void swizzles_have_different_conflicts(void **state)
+TEST(swizzles_have_different_conflicts)
 {
-    (void)state;
     assert_int_equal(swizzled(1), 0);
     assert_true(swizzled(2) > 0);
 }
@@ -382,9 +371,8 @@ static void swizzles_have_different_conflicts(void **state)
  * and 8 with (8,1,8). Reads take twice as long: 24 reads with 8 writes, 32 reads with 16 writes.
  * Lane l reads 16 bytes of row l % 16 at l / 16. Rows have 128 bytes.
  */
-static void two_way_conflicts_take_twice(void **state)
+TEST(two_way_conflicts_take_twice)
 {
-    (void)state;
     const struct time_params p = time_params_default(GFX942);
     for (unsigned per_phase = 1; per_phase <= 2; per_phase++) {
         uint64_t addr[WAVE_LANES];
@@ -397,9 +385,8 @@ static void two_way_conflicts_take_twice(void **state)
 
 /* n workgroups load n^b times the lines of one. Cases: all lines in common, rows and columns, none
  * in common. */
-static void sharing_grows_as_a_power(void **state)
+TEST(sharing_grows_as_a_power)
 {
-    (void)state;
     assert_true(time_lines_growth(100, 800, 8) == 0);
     assert_true(time_lines_growth(800, 800, 8) == 1);
     const double b = time_lines_growth(6, 16, 8); /* 4 x 2 tiles of a product load 6 of 16 panels */
@@ -423,9 +410,8 @@ static struct time_lines *lines_of(unsigned first, unsigned rows)
 }
 
 /* A set that has to grow during a tensor copy has all lines of the copy. */
-static void a_large_tensor_copy_is_counted_whole(void **state)
+TEST(a_large_tensor_copy_is_counted_whole)
 {
-    (void)state;
     enum { LINES = 8192 };
     struct time_lines *const set = time_lines_create();
     const struct observer see = time_lines_observer(set);
@@ -466,9 +452,8 @@ static double group_of(unsigned size, unsigned before, unsigned rows, unsigned o
 /* Two or four workgroups read the same keys, from any position of the first one, and may also have
  * their own data. Eight workgroups that all read the same are no group, since its end is
  * unknown. */
-static void neighbours_share_in_groups(void **state)
+TEST(neighbours_share_in_groups)
 {
-    (void)state;
     const double near = 0.1; /* tolerance: a quarter of the lines is sampled */
     for (unsigned before = 0; before < 4; before++) {
         assert_true(fabs(group_of(2, before, 32, 0) - 2) < near);
@@ -482,9 +467,8 @@ static void neighbours_share_in_groups(void **state)
 
 /* Tests instruction mixes of fav4 (32 matrix instructions, 24 of 6 slots) and of the eager
  * kernel. */
-static void the_bound_adds_slots_that_do_not_fit(void **state)
+TEST(the_bound_adds_slots_that_do_not_fit)
 {
-    (void)state;
     struct time_params p = time_params_default(GFX950);
     struct time_mix mix = {.matrix = 64 * 32, .closed = 64 * 8, .valu = 4 * 384};
     assert_true(time_loop_bound(&p, &mix, 2) == 4096);
@@ -503,9 +487,8 @@ static void the_bound_adds_slots_that_do_not_fit(void **state)
 
 /* The tables of parameters and of parts agree on the first part of each target. Other parts differ
  * by the entries of the table of parts. */
-static void parts_have_parameters_of_their_own(void **state)
+TEST(parts_have_parameters_of_their_own)
 {
-    (void)state;
     for (unsigned i = 0; i < PARTS; i++) {
         const struct gfx_part *part = &gfx_parts[i];
         const struct time_params p = time_params_of_part(part),
@@ -521,26 +504,4 @@ static void parts_have_parameters_of_their_own(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters_have_sources),
-        cmocka_unit_test(parameters_are_numbers_from_0_on),
-        cmocka_unit_test(matrix_instructions_take_their_passes),
-        cmocka_unit_test(instructions_have_a_port_and_a_cost),
-        cmocka_unit_test(waits_and_pairs_have_their_numbers),
-        cmocka_unit_test(matrix_instructions_have_a_shadow_and_a_width),
-        cmocka_unit_test(both_formats_decide_the_class),
-        cmocka_unit_test(lds_widths_take_their_phases),
-        cmocka_unit_test(wide_loads_and_stores_have_phases_of_their_own),
-        cmocka_unit_test(lds_phases_cover_the_wave),
-        cmocka_unit_test(swizzles_have_different_conflicts),
-        cmocka_unit_test(two_way_conflicts_take_twice),
-        cmocka_unit_test(sharing_grows_as_a_power),
-        cmocka_unit_test(a_large_tensor_copy_is_counted_whole),
-        cmocka_unit_test(neighbours_share_in_groups),
-        cmocka_unit_test(the_bound_adds_slots_that_do_not_fit),
-        cmocka_unit_test(parts_have_parameters_of_their_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }
