@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests operations of both targets of GFX12 that GFX9 lacks (RDNA4 ISA, chapter 16; CDNA5 ISA,
  * chapter 15). */
+#include <math.h>
 #include <stdio.h>
 
 #include "tools/hipsim/tests/device.h"
@@ -84,8 +85,8 @@ struct atomic_case {
     uint32_t memory, data, want;
 };
 
-#define QNAN 0x7fc00001u
-#define SNAN 0x7f800001u
+#define QUIET 0x7fc00001u
+#define SIGNALLING 0x7f800001u
 #define ONE 0x3f800000u
 #define TWO 0x40000000u
 
@@ -99,10 +100,10 @@ static const struct atomic_case atomics[] = {
     {"max_num_f32", TWO, ONE, TWO},
     {"min_num_f32", 0, 0x80000000, 0x80000000},
     {"max_num_f32", 0x80000000, 0, 0},
-    {"min_num_f32", SNAN, ONE, ONE}, /* a number wins over any NaN */
-    {"max_num_f32", ONE, SNAN, ONE},
-    {"max_num_f32", QNAN, 0xff800002, 0xffc00002}, /* of two NaNs the operand, quiet */
-    {"min_num_f32", 1, 2, 1},                      /* denormals are kept */
+    {"min_num_f32", SIGNALLING, ONE, ONE}, /* a number wins over any NaN */
+    {"max_num_f32", ONE, SIGNALLING, ONE},
+    {"max_num_f32", QUIET, 0xff800002, 0xffc00002}, /* of two NaNs the operand, quiet */
+    {"min_num_f32", 1, 2, 1},                       /* denormals are kept */
 };
 
 /* Runs an atomic in memory or LDS, and returns what it leaves there. Checks that it returned the
@@ -258,6 +259,53 @@ static void wide_instructions_of_gfx1250(void **state)
     assert_int_equal(p.v[35][7], p.v[37][7]);
 }
 
+/* Returns the value of an OCP code of 8 bits with `mbits` bits of mantissa, by the formula of the
+ * format (OCP OFP8, 5.2). The caller leaves out infinities and NaNs. */
+static double value_of(unsigned code, unsigned mbits)
+{
+    const int bias = mbits == 3 ? 7 : 15, e = (int)(code >> mbits & ((1u << (7 - mbits)) - 1));
+    const double m = (double)(code & ((1u << mbits) - 1)) / (1u << mbits);
+    const double magnitude = e ? ldexp(1 + m, e - bias) : ldexp(m, 1 - bias);
+    return code & 0x80 ? -magnitude : magnitude;
+}
+
+/* Returns the value of a finite f16. */
+static double value_of_f16(unsigned h)
+{
+    const int e = h >> 10 & 31, m = h & 1023;
+    const double magnitude = e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
+    return h & 0x8000 ? -magnitude : magnitude;
+}
+
+/* Every finite code of fp8 and bf8 keeps its value in f16, and comes back. */
+static void all_codes_of_8_bits(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX1250);
+    char text[2000], *at = text;
+    p.block = 32;
+    for (unsigned r = 0; r < 8; r++) {
+        for (unsigned l = 0; l < 32; l++)
+            p.v[r][l] = 32 * r + l;
+        at += sprintf(at,
+                      "v_cvt_f16_fp8 v%u, v%u\nv_cvt_f16_bf8 v%u, v%u\n"
+                      "v_cvt_pk_fp8_f16 v%u, v%u\nv_cvt_pk_bf8_f16 v%u, v%u\n",
+                      8 + r, r, 16 + r, r, 24 + r, 8 + r, 32 + r, 16 + r);
+    }
+    program_run(&p, text);
+    for (unsigned code = 0; code < 256; code++) {
+        const unsigned r = code / 32, l = code % 32;
+        if ((code & 0x7f) != 0x7f) {
+            assert_true(value_of_f16(p.v[8 + r][l] & 0xffff) == value_of(code, 3));
+            assert_int_equal(p.v[24 + r][l] & 0xff, code);
+        }
+        if ((code & 0x7f) < 0x7c) {
+            assert_true(value_of_f16(p.v[16 + r][l] & 0xffff) == value_of(code, 2));
+            assert_int_equal(p.v[32 + r][l] & 0xff, code);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +316,7 @@ int main(void)
         cmocka_unit_test(instructions_of_both_targets),
         cmocka_unit_test(bpermute_fi_reads_all_lanes),
         cmocka_unit_test(instructions_of_gfx1250),
+        cmocka_unit_test(all_codes_of_8_bits),
         cmocka_unit_test(wide_instructions_of_gfx1250),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
