@@ -5,6 +5,7 @@
  * rules choose it.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/abi.h"
 #include "runtime/cache_args.h"
@@ -46,13 +47,22 @@ enum {
     SMALL_WINDOW = 256, /* most keys of a window for which workgroups share a compute unit */
 };
 
-/* Most bytes of keys and values of a step of decode for which the kernel with groups of query heads
- * is chosen. Each of its n workgroups for a list loads all keys, most of them from the L2. A
- * compute unit has l1_inflight bytes in flight for l1_latency + l2_latency + hbm_ns. On gfx950,
- * compute units with n = 4 thus load 1.8 KB of different keys a clock, and HBM has 2.7 KB. A kernel
- * for all 64 heads takes 16,000 clocks more to load, merge and add up its rows. By these numbers
- * both take equally long with 90 MB. On gfx942 HBM is slower than such loads. */
+/* Most bytes of keys and values of a step of decode with lists for groups of query heads. It
+ * applies if the workgroups of a list do not keep HBM busy (group_costs.def). On gfx950 four groups
+ * load 1.8 KB of different keys a clock, and HBM has 2.7 KB. A kernel for all 64 heads takes 16,000
+ * clocks more to load, merge and add up its rows. By these numbers both take equally long with
+ * 90 MB. */
 enum { GROUPED_BYTES = 64 << 20 };
+
+/* Rows of group_costs.def: a target, and the most workgroups of a list that keep HBM busy. */
+static const struct busy {
+    const char *target;
+    int32_t groups;
+} busy[] = {
+#define GROUPS(target, groups) {target, groups},
+#include "runtime/group_costs.def"
+#undef GROUPS
+};
 
 /* True if the op is a latent decode (MLA). */
 static bool is_mla(const struct attn_op *op) { return op->family == &attn_family_mla_decode; }
@@ -237,27 +247,31 @@ static int32_t workgroups_of_list(const struct attn_kernel *kernel)
     return (int32_t)most;
 }
 
-/* True if the op is a decode whose keys and values of all sequences have at most GROUPED_BYTES. */
-static bool reads_little(const struct attn_op *op, const struct wanted *w)
+/* True if lists for a kernel of decode with `groups` groups of query heads are faster than lists
+ * for a kernel of all heads. */
+static bool prefers_groups(const struct attn_op *op, const struct wanted *w, int32_t groups)
 {
-    if (op->family != &attn_family_decode || !w->keys)
+    if (op->family != &attn_family_decode)
         return false;
+    for (size_t i = 0; i < sizeof(busy) / sizeof(busy[0]); i++)
+        if (groups <= busy[i].groups && !strcmp(op->device->target, busy[i].target))
+            return true;
     const struct attn_decode_desc *d = &op->desc.decode;
     const int64_t row = ((int64_t)d->head_dim + d->head_dim_v) * attn_dtype_size(d->cache.dtype);
-    return (int64_t)w->batch * w->keys <= GROUPED_BYTES / (row * w->kv_heads);
+    return w->keys && (int64_t)w->batch * w->keys <= GROUPED_BYTES / (row * w->kv_heads);
 }
 
 /* Returns the number of workgroups that process one work list. Kernels of decode differ in it: the
- * result is the largest for a step of few keys, and the least for other steps. */
+ * result is the largest if the step prefers groups of heads, else the least. */
 static int32_t sharers_of_list(const struct attn_op *op, const struct wanted *w)
 {
-    const bool most = is_mla(op) || reads_little(op, w);
-    int32_t sharers = workgroups_of_list(&op->kernels[0]);
+    int32_t least = workgroups_of_list(&op->kernels[0]), most = least;
     for (uint32_t i = 1; i < op->kernel_count; i++) {
         const int32_t n = workgroups_of_list(&op->kernels[i]);
-        sharers = (most ? n > sharers : n < sharers) ? n : sharers;
+        least = n < least ? n : least;
+        most = n > most ? n : most;
     }
-    return sharers;
+    return is_mla(op) || prefers_groups(op, w, most) ? most : least;
 }
 
 /* True if the op is a latent decode whose workgroups share the addition of partials, of few

@@ -164,22 +164,6 @@ static void lists_that_workgroups_share_are_fewer(void **state)
     close_op(&b);
 }
 
-/* Steps of few keys have fewer lists, which are for the kernel whose workgroups divide the query
- * heads. The second case has one key too many for it. */
-static void steps_of_few_keys_divide_the_heads(void **state)
-{
-    (void)state;
-    struct attn_decode_desc desc = describe(64, 1, 16);
-    desc.head_dim = 128;
-    struct bench_op b = open_op(&desc);
-    const int32_t most = (64 << 20) / (2 * 128 * 2);
-    assert_int_equal(choose(b.op, 1, most).lists, 304 / 4);
-    assert_int_equal(choose(b.op, 1, most + 1).lists, 304);
-    assert_int_equal(choose(b.op, 8, most / 8).lists, 304 / 4);
-    assert_int_equal(choose(b.op, 8, 0).lists, 304); /* the keys are not known */
-    close_op(&b);
-}
-
 /* With up to 64 rows, workgroups share the sums of partials, so that keys may have many parts. */
 static void few_rows_have_many_parts(void **state)
 {
@@ -363,6 +347,27 @@ static struct bench_op open_second_gpu(void)
     assert_int_equal(attn_pack_open(pack_path, &b.pack), ATTN_OK);
     assert_int_equal(attn_device_open(&b.pack, 1, &o, &b.device), ATTN_OK);
     return b;
+}
+
+/* Steps of few keys have fewer lists, which are for the kernel whose workgroups divide the query
+ * heads. On gfx942 all steps have these. The second case on gfx950 has one key too many. */
+static void steps_of_few_keys_divide_the_heads(void **state)
+{
+    (void)state;
+    struct attn_decode_desc desc = describe(64, 1, 16);
+    desc.head_dim = 128;
+    const int32_t most = (64 << 20) / (2 * 128 * 2);
+    struct bench_op b = open_op(&desc);
+    assert_int_equal(choose(b.op, 1, most + 1).lists, 304 / 4);
+    close_op(&b);
+    b = open_second_gpu();
+    if (attn_decode_lookup(b.device, &desc, &b.op))
+        fail_msg("%s", attn_last_error());
+    assert_int_equal(choose(b.op, 1, most).lists, 256 / 4);
+    assert_int_equal(choose(b.op, 1, most + 1).lists, 256);
+    assert_int_equal(choose(b.op, 8, most / 8).lists, 256 / 4);
+    assert_int_equal(choose(b.op, 8, 0).lists, 256); /* the keys are not known */
+    close_op(&b);
 }
 
 /* Small tiles have 16 tokens of 8 heads. A call takes them if it has few tiles. It also takes them
