@@ -31,6 +31,7 @@ enum {
     REGISTERS = 64, /* number of registers of a lane for parts in flight */
     MOST = SPLIT_KV_PART_LOADS, /* most loads of a lane in flight */
     FEW = SPLIT_KV_FEW_PARTS,   /* most parts that are all read at once */
+    HALF = FEW / 2,             /* number of these that are read whatever the number of parts */
     FEW_BY_ONE = 32, /* number of parts above which a result of few rows is added up side by side */
     SIDE_BY_SIDE = 8 /* number of parts that a wave reads at once */
 };
@@ -59,7 +60,7 @@ static unsigned slice_width(const struct split_kv_part_sum *s)
 {
     const struct split_kv *const d = s->d;
     const unsigned width = (unsigned)d->v->head_dim_v, rows = split_kv_known_rows(d);
-    const unsigned waves = s->way == SPLIT_KV_PARTS_AT_ONCE ? FEW * d->waves : SLICES;
+    const unsigned waves = s->way == SPLIT_KV_PARTS_AT_ONCE ? HALF * d->waves : SLICES;
     return rows && rows < waves && width > LEAST ? LEAST : width;
 }
 
@@ -282,8 +283,8 @@ static struct tir_value add_chunk(struct split_kv_part_sum *s, const struct slic
     struct tir_builder *b = &s->d->b;
     const unsigned registers = s->slice.cols >> s->d->m->lane_bits, most = REGISTERS / registers;
     struct tir_value done = tir_i32(b, 0);
-    for (unsigned at_once = most; at_once; at_once = at_once > FEW ? FEW : 0) {
-        const struct tir_value end = at_once > FEW ? tir_and(b, n, tir_i32(b, -(int)at_once)) : n;
+    for (unsigned at_once = most; at_once; at_once = at_once > HALF ? HALF : 0) {
+        const struct tir_value end = at_once > HALF ? tir_and(b, n, tir_i32(b, -(int)at_once)) : n;
         struct tir_loop loop = tir_begin_for(b, done, end, tir_i32(b, (int)at_once), &o, 1);
         const struct tir_value more = add_outs(s, l, rows, weights, loop.index, o, at_once);
         o = more;
@@ -333,7 +334,7 @@ static struct sum join_all(struct split_kv_part_sum *s, const struct slice *l)
 
 /* ---- Few parts at once ---- */
 
-/* Sets s->few_lse and s->few_out to the byte offsets of up to FEW parts in the partials. */
+/* Sets s->few_lse to the byte offsets of up to FEW parts in partial_lse. */
 static void find_few(struct split_kv_part_sum *s)
 {
     struct tir_builder *b = &s->d->b;
@@ -350,32 +351,36 @@ static void find_few(struct split_kv_part_sum *s)
     for (int i = 0; i < FEW; i++) {
         const struct tir_value row = tir_zext(b, rows[i], TIR_I64);
         s->few_lse[i] = tir_mul(b, row, bytes);
-        s->few_out[i] = tir_mul(b, row, s->row_bytes);
     }
     tir_anchor_all(b, s->few_lse, FEW); /* offsets are computed while stores are in flight */
-    tir_anchor_all(b, s->few_out, FEW);
 }
 
-/* Returns the sum of all parts of slice *l, at most FEW, with O already divided by the denominator.
- * No load depends on another load, so all loads are in flight together. Every lane has the weights
- * of all parts. */
-static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
+/* Returns the address (i64) of slice *l of O of part `i`. */
+static struct tir_value few_out(struct split_kv_part_sum *s, const struct slice *l, int i)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value row = s->few_lse[i];
+    return tir_add(b, l->out, tir_mul(b, row, tir_int_like(b, row, s->d->v->head_dim_v)));
+}
+
+/* Returns the sum of the first `n` parts of slice *l, at most FEW, with O already divided by the
+ * denominator. Parts from the sum's number of parts on have no weight. No load depends on another
+ * load, so all loads are in flight together. Every lane has the weights of all parts. */
+static struct sum join_first(struct split_kv_part_sum *s, const struct slice *l, int n)
 {
     struct tir_builder *b = &s->d->b;
     const struct tir_type wide = tir_with_dtype(s->one, TIR_I64);
     const struct tir_value none = tir_splat(b, tir_i64(b, 0), wide), zero = tir_i32(b, 0);
     struct tir_value lse[FEW], part[FEW];
-    for (int i = 0; i < FEW; i++)
+    for (int i = 0; i < n; i++)
         lse[i] = tir_tile_gather(b, tir_add(b, l->lse, s->few_lse[i]), none, zero, s->one);
-    for (int i = 0; i < FEW; i++)
-        part[i] = tir_tile_gather(b, tir_add(b, l->out, s->few_out[i]), none, zero, s->slice);
-    const struct tir_value to = find_result(s, l);
-    tir_anchor(b, to);
+    for (int i = 0; i < n; i++)
+        part[i] = tir_tile_gather(b, few_out(s, l, i), none, zero, s->slice);
     const struct tir_value lowest = tir_float_like(b, lse[0], LOWEST);
     const struct sum begun = begin_sum(s, l);
     const struct tir_value first = tir_splat(b, begun.m, s->one);
     struct tir_value top = first;
-    for (int i = 0; i < FEW; i++) {
+    for (int i = 0; i < n; i++) {
         const struct tir_value log =
             tir_max(b, tir_mul(b, lse[i], tir_float_like(b, lowest, ATT_LOG2E)), lowest);
         const struct tir_value there = tir_cmp_lt(b, tir_i32(b, i), s->count);
@@ -384,22 +389,40 @@ static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
     }
     struct tir_value sum =
         tir_mul(b, tir_splat(b, begun.l, s->one), tir_exp2(b, tir_sub(b, first, top)));
-    for (int i = 0; i < FEW; i++) {
+    for (int i = 0; i < n; i++) {
         const struct tir_value power = tir_exp2(b, tir_sub(b, lse[i], top));
         const struct tir_value some = tir_cmp_gt(b, lse[i], lowest);
         lse[i] = tir_select(b, some, power, tir_float_like(b, lowest, 0.0f));
         sum = tir_add(b, sum, lse[i]);
     }
     const struct tir_value inverse = inverse_of(b, sum);
-    for (int i = 0; i < FEW; i++)
+    for (int i = 0; i < n; i++)
         lse[i] = tir_mul(b, lse[i], inverse);
-    tir_anchor_all(b, lse, FEW); /* weights are computed while rows of O are in flight */
+    tir_anchor_all(b, lse, (unsigned)n); /* weights are computed while rows of O are in flight */
     struct tir_value o = {0};
-    for (int i = 0; i < FEW; i++) {
+    for (int i = 0; i < n; i++) {
         const struct tir_value factor = tir_broadcast(b, lse[i], s->slice);
         o = i ? tir_fma(b, part[i], factor, o) : tir_mul(b, part[i], factor);
     }
-    return (struct sum){tir_first_lane(b, top), tir_first_lane(b, sum), o, to};
+    return (struct sum){tir_first_lane(b, top), tir_first_lane(b, sum), o, {0}};
+}
+
+/* Returns the sum of all parts of slice *l, at most FEW, with O already divided by the denominator.
+ * A sum of at most HALF parts loads no others. */
+static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type f32 = tir_scalar(TIR_F32), types[] = {f32, f32, s->slice};
+    const struct tir_value to = find_result(s, l);
+    tir_anchor(b, to);
+    const struct tir_value fits = tir_cmp_le(b, s->count, tir_i32(b, HALF));
+    struct tir_if half = tir_begin_if(b, fits, false, types, 3);
+    const struct sum few = join_first(s, l, HALF);
+    tir_else(b, &half, (struct tir_value[]){few.m, few.l, few.o});
+    const struct sum all = join_first(s, l, FEW);
+    struct tir_value joined[] = {all.m, all.l, all.o};
+    tir_end_if(b, &half, joined);
+    return (struct sum){joined[0], joined[1], joined[2], to};
 }
 
 /* ---- Parts side by side ---- */

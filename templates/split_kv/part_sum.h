@@ -10,7 +10,7 @@
 #include "templates/split_kv/split_kv.h"
 
 enum {
-    SPLIT_KV_FEW_PARTS = 4,   /* most parts of a result that SPLIT_KV_PARTS_AT_ONCE reads */
+    SPLIT_KV_FEW_PARTS = 8,   /* most parts of a result that SPLIT_KV_PARTS_AT_ONCE reads */
     SPLIT_KV_PART_LOADS = 16, /* most loads of a lane in flight */
 };
 
@@ -39,9 +39,9 @@ struct split_kv_part_sum {
     /* With ONE_BY_ONE, i32 in the layout of `lanes`: row in partial_out of each of the first
      * parts. */
     struct tir_value rows;
-    /* With AT_ONCE, i64 scalars: byte offset of each part's row in partial_lse and in partial_out.
-     * Entries after the last part have the last part's offsets. */
-    struct tir_value few_lse[SPLIT_KV_FEW_PARTS], few_out[SPLIT_KV_FEW_PARTS];
+    /* With AT_ONCE, i64 scalars: byte offset of each part's row in partial_lse. Entries after the
+     * last part have the last part's offset. */
+    struct tir_value few_lse[SPLIT_KV_FEW_PARTS];
     /* With SIDE_BY_SIDE and OF_ROWS: types of f32, eight parts x elements of a slice, and eight
      * parts x 1. */
     struct tir_type some, parts;
