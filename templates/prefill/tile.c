@@ -632,9 +632,8 @@ static bool check_fp8(const struct att_variant *v, struct att_why *why)
     if (v->q_dtype != ATT_Q_DTYPE_FP8)
         return v->qkv_scale == ATT_QKV_SCALE_TENSOR ||
                att_reject(why, ATT_QKV_SCALE, "qkv_scale is for q_dtype fp8");
-    if (att_has_mask_rows(v))
-        return att_reject(why, ATT_MASK,
-                          "with q_dtype fp8 there is no custom mask, and none of blocks");
+    if (v->mask == ATT_MASK_CUSTOM)
+        return att_reject(why, ATT_MASK, "with q_dtype fp8 there is no custom mask");
     if (!v->paged)
         return true;
     if (v->qkv_scale == ATT_QKV_SCALE_KV_HEAD && v->kv_scale != ATT_KV_SCALE_HEAD)
