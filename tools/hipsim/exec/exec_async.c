@@ -54,6 +54,20 @@ static bool lds_addresses(struct wave *w, const struct inst *in, struct lane_mem
     return true;
 }
 
+/* Returns the lanes whose load writes no LDS (CDNA5 ISA, 3.3.3: the write is dropped if its address
+ * is outside of the allocated LDS). Triton masks lanes by such an address. An address within the
+ * LDS of a work-group processor is no mask but a mistake, and is reported as outside of LDS. */
+static uint64_t masked_lanes(const struct wave *w, const struct lane_mem *lds)
+{
+    const uint32_t limit = code_isa(w->launch->code)->lds_bytes;
+    uint64_t masked = 0;
+    unsigned l;
+
+    FOR_LANES(l, lds->lanes)
+    masked |= (uint64_t)(lds->addr[l] >= limit) << l;
+    return masked;
+}
+
 /* Sets to->addr and to->lanes to the dwords that the bytes at `lds` are in. Returns the lanes whose
  * dword another lane has too. */
 static uint64_t dwords_of(const struct lane_mem *lds, struct lane_mem *to)
@@ -108,6 +122,8 @@ static void exec_async(struct wave *w, const struct inst *in)
 
     if (!flat_addresses(w, in, global.lanes, global.addr) || !lds_addresses(w, in, &lds))
         return;
+    if (load)
+        global.lanes = lds.lanes &= ~masked_lanes(w, &lds);
     if (load && bytes == 1) {
         load_bytes(w, in, &global, &lds);
         return;

@@ -230,6 +230,39 @@ TEST(a_byte_to_lds_writes_a_dword)
     hipsim_mem_free(result);
 }
 
+/* An asynchronous load drops lanes whose LDS address no workgroup can have (CDNA5 ISA, 3.3.3); their
+ * global address is not read. An address between the kernel's LDS and that limit is reported. */
+TEST(async_loads_drop_lanes_beyond_lds)
+{
+    static const char load[] = "ds_store_b32 v1, v1\n"
+                               "s_wait_dscnt 0\n"
+                               "global_load_async_to_lds_b32 v4, v[6:7], off\n"
+                               "s_wait_asynccnt 0\n"
+                               "ds_load_b32 v5, v1\n"
+                               "s_wait_dscnt 0\n";
+    uint32_t data[32];
+    for (unsigned i = 0; i < 32; i++)
+        data[i] = 1000 + i;
+    void *memory = device_alloc(sizeof(data), data);
+    struct program p = wave32();
+    p.lds_bytes = 128;
+    program_lanes(&p, 1, 4);
+    for (unsigned l = 0; l < 32; l++) {
+        const uint64_t from = l % 3 ? (uint64_t)(uintptr_t)memory + 4 * l : 64;
+        p.v[4][l] = l % 3 ? 4 * l : 0x7fffffff;
+        p.v[6][l] = (uint32_t)from;
+        p.v[7][l] = (uint32_t)(from >> 32);
+    }
+    struct program outside = p;
+    program_run(&p, load);
+    for (unsigned l = 0; l < 32; l++)
+        assert_int_equal(p.v[5][l], l % 3 ? 1000 + l : 4 * l);
+    outside.v[4][7] = 128;
+    program_try(&outside, load);
+    assert_int_equal(outside.fault.kind, FAULT_MEMORY);
+    hipsim_mem_free(memory);
+}
+
 /* Every wave stores its number and reads its neighbour's number. */
 #define EXCHANGE(barrier)                                \
     "v_lshlrev_b32 v2, 2, v1\n"                          \
