@@ -108,8 +108,9 @@ class HostMemory:
     def kept(self, base, size, owner):
         """True if one registered span contains the `size` bytes from `base`. The span then stays registered until
         `owner` is gone, too."""
-        for start, span in list(self.spans.items()):
-            if start <= base and base + size <= start + span.size:
+        for start in list(self.spans):
+            span = self.spans.get(start)
+            if span and start <= base and base + size <= start + span.size:
                 self.own(start, span, owner)
                 # False if the last owner went away meanwhile, and the span with it
                 return self.spans.get(start) is span
@@ -130,10 +131,12 @@ class HostMemory:
         """Registers `size` bytes from `base` for `owner`. Spans that overlap are views of the same memory: they become
         one span with it."""
         end, owners = base + size, {}
-        for start in [b for b, s in self.spans.items() if b < end and base < b + s.size]:
-            span = self.spans[start]
+        for start in list(self.spans):  # a collection of garbage may remove spans and owners at any time
+            span = self.spans.get(start)
+            if not span or start >= end or base >= start + span.size:
+                continue
             base, end = min(base, start), max(end, start + span.size)
-            owners.update((key, ref()) for key, ref in span.owners.items())
+            owners.update((key, ref()) for key, ref in span.owners.copy().items())
             self.release(start)
         self.hip.call("hipHostRegister", base, end - base, 0)
         span = self.spans[base] = Span(end - base, {})

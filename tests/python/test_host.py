@@ -82,6 +82,32 @@ class HostMemory(unittest.TestCase):
         gc.collect()
         self.assertEqual(len(self.device.host.spans), size - 1)
 
+    def test_garbage_goes_while_memory_is_registered(self):
+        class Spans(dict):
+            """Collects garbage in a loop over its pairs, as the loop's own allocations may."""
+
+            def items(self):
+                for pair in super().items():
+                    gc.collect()
+                    yield pair
+
+        host, kept = self.device.host, [np.ones((4, 1, DIM), np.float16) for _ in range(3)]
+        with unittest.mock.patch.object(host, "spans", Spans(host.spans)):
+            gc.disable()
+            try:
+                for _ in range(8):  # arrays that only a collection of garbage frees
+                    x = np.ones((4, 1, DIM), np.float16)
+                    self.run_ones(x, x, x)
+                    cycle = [x]
+                    cycle.append(cycle)
+                    del x, cycle
+                self.run_ones(*kept)
+            finally:
+                gc.enable()
+            host_spans = dict(host.spans)
+        host.spans.clear()
+        host.spans.update(host_spans)
+
     def test_pinned_memory_is_not_registered(self):
         p = ctypes.c_void_p()
         self.assertEqual(self.hip.hipHostMalloc(ctypes.byref(p), 512, 0), 0)
