@@ -18,6 +18,7 @@
 #include "tools/attnc/describe/describe_entry.h"
 #include "tools/attnc/describe/describe_kernels.h"
 #include "tools/attnc/describe/describe_model.h"
+#include "tools/attnc/describe/report_gaps.h"
 #include "tools/attnc/cli/output.h"
 
 /* Most ranks of tensor parallelism and most draft tokens. */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "targets/tgt.h"
-#include "tools/attnc/cli/command.h"
 #include "tools/attnc/describe/describe_choice.h"
 #include "tools/attnc/describe/describe_entry.h"
 #include "tools/attnc/describe/describe_mixers.h"
@@ -659,11 +658,4 @@ bool check_deployment(const struct deployment *d, char why[200])
     entry_field(&w, "page_size: %s", d->page_size);
     entry_cache(&w);
     return entry_is_accepted(w.entry, "bf16", tgt_all[0]->machine.name, why);
-}
-
-int report_gaps(const struct model *m, const char *path)
-{
-    for (unsigned i = 0; i < m->gaps.count; i++)
-        complain(EXIT_PARTIAL, "%s: missing: %s", path, m->gaps.texts[i]);
-    return m->gaps.count ? EXIT_PARTIAL : EXIT_GOOD;
 }

@@ -58,8 +58,4 @@ bool check_deployment(const struct deployment *d, char why[200]);
  * Returns the number of entries. */
 unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out);
 
-/** Prints a message for each of the model's gaps: what the model needs and attnc lacks. `path` is
- * the model's file. Returns EXIT_PARTIAL if there is a gap, else EXIT_GOOD. */
-int report_gaps(const struct model *m, const char *path);
-
 #endif

@@ -13,6 +13,7 @@
 #include "tools/attnc/compile/cache.h"
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/output.h"
+#include "tools/attnc/describe/report_gaps.h"
 #include "tools/attnc/step/step.h"
 #include "tools/attnc/tune/model.h"
 
