@@ -57,9 +57,9 @@ def main(case):
             row[torch.tensor([each[1] for each in top])] = torch.tensor([each[0] for each in top])
         result.append({"tokens": out["output_ids"], "judged": reference.judge(prompt, out["output_ids"], rows)})
     steps = {}
-    if case["eagle"]:  # before: number of launches for the prompts, one for each layer; each has a plan
+    if case["eagle"]:  # before: number of launches for the prompts, one for each layer; the target and the draft model have a plan each
         before = case["attention"] - STEPS + 1
-        steps = dict(steps=max(out["meta_info"]["spec_verify_ct"] for out in outs), before=dict(attention=before, plan=before))
+        steps = dict(steps=max(out["meta_info"]["spec_verify_ct"] for out in outs), before=dict(attention=before, plan=2))
     if chosen:
         steps["choices"] = {"used": chosen.used, "products": chosen.products}
     print(json.dumps({"seconds": seconds, "prompts": result, **steps}), flush=True)
