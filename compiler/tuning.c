@@ -276,12 +276,21 @@ static void read_split_number(struct reader *r, uint32_t map, const char *name, 
         attnc_diag_error(r->d, place(r, id), "%s is 0 to %lld", name, (long long)most);
 }
 
-/* Reads the optional keys of a unit, 16, 32 or 64, of a split's map to *keys; 0: left out. */
-static void read_unit(struct reader *r, uint32_t map, int64_t *keys)
+/* Reads the optional keys of a unit, 16, 32 or 64, of the map of a split to *keys; 0: left out.
+ * Refuses them if plans for the kernel of the dispatch key `key` take none; NULL: no key. */
+static void read_unit(struct reader *r, uint32_t map, const char *key, int64_t *keys)
 {
     const uint32_t id = get(r, map, "unit_keys");
-    if (id && read_number(r, id, keys) && *keys != 16 && *keys != 32 && *keys != 64)
+    struct att_variant v;
+    char copy[ATT_TEXT_MAX], why[ATTNC_KEY_WHY];
+    if (!id || !read_number(r, id, keys))
+        return;
+    if (*keys != 16 && *keys != 32 && *keys != 64)
         attnc_diag_error(r->d, place(r, id), "unit_keys is 16, 32 or 64");
+    else if (key && attnc_key_variant(key, copy, &v, why) && !attnc_split_takes_units(&v))
+        attnc_diag_error(r->d, place(r, id),
+                         "unit_keys is for mla_decode with sparse slots and a cache in the dtype "
+                         "of q");
 }
 
 /* True if the tuning has a row whose dispatch key is `key`. */
@@ -313,7 +322,7 @@ static bool read_split(struct reader *r, uint32_t id)
     read_split_number(r, id, "lists", INT32_MAX, &s.lists);
     read_split_number(r, id, "item_cost", COST_MAX, &s.item_cost);
     read_split_number(r, id, "merge_rate", COST_MAX, &s.merge_rate);
-    read_unit(r, id, &s.unit_keys);
+    read_unit(r, id, s.key, &s.unit_keys);
     if (!s.key || !s.call || !get(r, id, "lists"))
         attnc_diag_error(r->d, place(r, id), "a split has a key, a call and its lists");
     else if (!attnc_split_call(s.call, &call))

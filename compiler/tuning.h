@@ -70,6 +70,10 @@ struct attnc_split *attnc_tuning_add_split(struct attnc_tuning *t, const struct 
  * ignored. Returns false if the text has another form, or if batch or k is missing or 0. */
 bool attnc_split_call(const char *call, struct att_split *out);
 
+/** True if plans for a kernel of the variant may have units of fewer than 64 keys: mla_decode with
+ * sparse slots and a cache in the dtype of q. */
+bool attnc_split_takes_units(const struct att_variant *v);
+
 /** Copies the splits of each key to that row of the key which has no boxes of calls. A tuning that
  * was not read from a file needs this before attnc_tuning_apply(). Returns false if memory is
  * exhausted. */

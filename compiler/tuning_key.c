@@ -144,11 +144,11 @@ const struct att_template *attnc_find_op(const char *name)
     return name ? *t : NULL;
 }
 
-bool attnc_key_normalise(const char *key, char text[ATT_TEXT_MAX], char why[ATTNC_KEY_WHY])
+bool attnc_key_variant(const char *key, char copy[ATT_TEXT_MAX], struct att_variant *v,
+                       char why[ATTNC_KEY_WHY])
 {
-    char copy[ATT_TEXT_MAX], *rest = copy;
-    struct att_variant v;
-    if (strlen(key) >= sizeof(copy)) {
+    char *rest = copy;
+    if (strlen(key) >= ATT_TEXT_MAX) {
         snprintf(why, ATTNC_KEY_WHY, "longer than any key");
         return false;
     }
@@ -163,14 +163,23 @@ bool attnc_key_normalise(const char *key, char text[ATT_TEXT_MAX], char why[ATTN
                  name ? name : "");
         return false;
     }
-    att_variant_init(&v, op, target->machine.name);
+    att_variant_init(v, op, target->machine.name);
     for (char *word; (word = strtok_r(NULL, " ", &rest));) {
-        if (!read_word(&v, word, why))
+        if (!read_word(v, word, why))
             return false;
     }
-    if (!has_required(&v, why))
+    if (!has_required(v, why))
         return false;
-    att_variant_resolve(&v);
+    att_variant_resolve(v);
+    return true;
+}
+
+bool attnc_key_normalise(const char *key, char text[ATT_TEXT_MAX], char why[ATTNC_KEY_WHY])
+{
+    char copy[ATT_TEXT_MAX];
+    struct att_variant v;
+    if (!attnc_key_variant(key, copy, &v, why))
+        return false;
     attnc_key_text(&v, text);
     return true;
 }

@@ -17,6 +17,12 @@ enum { ATTNC_KEY_WHY = 160 }; /* bytes of a message, with the NUL */
  * of it. */
 void attnc_key_text(const struct att_variant *v, char text[ATT_TEXT_MAX]);
 
+/** Sets *v to the variant that has the key `key`, whose fields may have any order and may include
+ * defaults; the tile is left open. Names of files in *v point to `copy`. Returns false with the
+ * reason in `why` if no kernel can have such a key. */
+bool attnc_key_variant(const char *key, char copy[ATT_TEXT_MAX], struct att_variant *v,
+                       char why[ATTNC_KEY_WHY]);
+
 /** Writes `key` in the form of attnc_key_text() to `text`. The fields of `key` may have any order
  * and may include defaults. Returns false with the reason in `why` if no kernel can have such a
  * key. */

@@ -37,6 +37,12 @@ bool attnc_split_call(const char *call, struct att_split *out)
     return out->batch > 0 && out->keys > 0;
 }
 
+bool attnc_split_takes_units(const struct att_variant *v)
+{
+    return v->sparse == ATT_SPARSE_SLOTS && v->kv_dtype == ATT_KV_DTYPE_SAME &&
+           v->kv_layout == ATT_KV_LAYOUT_NHD;
+}
+
 /* Replaces the splits of a row by the splits that the tuning has for its key. A row with boxes of
  * calls gets none. Returns false if memory is exhausted. */
 static bool link_row(const struct attnc_tuning *t, struct attnc_tuned *row)

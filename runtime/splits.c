@@ -282,15 +282,21 @@ static bool shares_few_rows(const struct attn_op *op)
     return is_mla(op) && d->one_launch && d->heads * d->q_len <= SHARED_ROWS;
 }
 
+/* True if plans for the op may have units of fewer than 64 keys. */
+static bool takes_units(const struct attn_op *op)
+{
+    const struct attn_mla_decode_desc *d = &op->desc.mla_decode;
+    return is_mla(op) && d->sparse == ATTN_SPARSE_SLOTS && d->cache.layout == ATTN_KV_NHD &&
+           d->cache.dtype != ATTN_FP8;
+}
+
 /* True if a plan of `lists` work lists for the op, whose workgroups share the addition of a few
  * rows, is faster with short units. */
 static bool has_short_units(const struct attn_op *op, const struct wanted *w, int32_t lists)
 {
     const struct attn_mla_decode_desc *d = &op->desc.mla_decode;
     const bool quick = d->heads * d->q_len <= QUICK_ROWS, known = w->keys > 0;
-    return d->sparse == ATTN_SPARSE_SLOTS && w->batch <= lists / 2 &&
-           d->cache.layout == ATTN_KV_NHD && d->cache.dtype != ATTN_FP8 &&
-           (quick || (known && w->keys <= SHORT_KEYS));
+    return takes_units(op) && w->batch <= lists / 2 && (quick || (known && w->keys <= SHORT_KEYS));
 }
 
 /* Sets the split's units to SHORT_UNIT keys, with the same costs in keys as before. */
@@ -387,7 +393,7 @@ ATTN_PUBLIC int attn_decode_choose_split(const struct attn_op *op,
             .merge_rate = nearest->merge_rate,
             .one_launch = nearest->one_launch,
             .tuned = true,
-            .unit_keys = nearest->unit_keys,
+            .unit_keys = takes_units(op) ? nearest->unit_keys : 0,
         };
     if (!r && is_prefill(op))
         r = choose_tile(op, step, &w, &split);

@@ -31,6 +31,9 @@
 
 #define OTHER_KEY "gfx950 decode head_dim=64 gqa=1 page_size=32"
 #define SPLIT_ROW(key, call, lists) "  - key: " key "\n    call: " call "\n    lists: " lists "\n"
+/* A key whose plans may have units of fewer than 64 keys. */
+#define UNITS_KEY "gfx950 mla_decode head_dim=512 head_dim_v=512 gqa=16 page_size=32 sparse=slots"
+#define AUTO(key) "  - key: " key "\n    tile: auto\n"
 #define SPLIT(call, lists) "splits:\n" SPLIT_ROW(KEY, call, lists)
 
 static const char description[] = "targets: [gfx950]\n"
@@ -96,6 +99,16 @@ TEST(errors_say_what_is_wrong)
                  "merge_rate is 0 to 256");
     expect_error(HEAD ROW(FIRST) SPLIT("batch=4,k=9", "64") "    unit_keys: 48\n",
                  "unit_keys is 16, 32 or 64");
+    static const char *const keys[] = {KEY, "gfx950 prefill head_dim=64 page_size=16 planned=true",
+                                       UNITS_KEY " kv_dtype=fp8"};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        char text[1024];
+        snprintf(text, sizeof(text),
+                 HEAD AUTO("%s") "splits:\n" SPLIT_ROW("%s", "batch=4,k=9", "64") //
+                 "    unit_keys: 16\n",
+                 keys[i], keys[i]);
+        expect_error(text, "unit_keys is for mla_decode with sparse slots");
+    }
     expect_error(HEAD "  - key: gfx950 plan tile=auto\n    tile: x\n" SPLIT("batch=4,k=9", "64"),
                  "a split whose key no kernel has");
 }
@@ -132,8 +145,7 @@ static struct attnc_description describe(void) { return describe_text(descriptio
 TEST(splits_are_read_again)
 {
     struct reading r = read_text(
-        HEAD ROW(FIRST) SPLIT("batch=4,k=96",
-                              "512") "    one_launch: true\n    item_cost: 8\n    unit_keys: 32\n",
+        HEAD ROW(FIRST) SPLIT("batch=4,k=96", "512") "    one_launch: true\n    item_cost: 8\n",
         true);
     char *text;
     size_t size;
@@ -149,8 +161,12 @@ TEST(splits_are_read_again)
     assert_int_equal(r.t.splits[0].lists, 512);
     assert_int_equal(r.t.splits[0].item_cost, 8);
     assert_int_equal(r.t.splits[0].merge_rate, 0);
-    assert_int_equal(r.t.splits[0].unit_keys, 32);
     assert_true(r.t.splits[0].one_launch);
+    end(&r);
+    r = read_text(HEAD AUTO(UNITS_KEY) "splits:\n" SPLIT_ROW(UNITS_KEY, "batch=4,k=96", "9") //
+                  "    unit_keys: 32\n",
+                  true);
+    assert_int_equal(r.t.splits[0].unit_keys, 32);
     end(&r);
 }
 
@@ -161,7 +177,7 @@ TEST(splits_bring_their_kernels)
         HEAD ROW(FIRST) ROW(SECOND) "    calls: [{ batch: [3, 9] }]\n" SPLIT(
             "batch=4,k=96,heads=8,kv_heads=2", "512") "    one_launch: true\n  - key: " KEY
                                                       "\n    call: q=1,batch=1,k=90\n    lists: "
-                                                      "64\n    merge_rate: 16\n    unit_keys: 32\n",
+                                                      "64\n    merge_rate: 16\n",
         true);
     struct attnc_description desc = describe();
     assert_true(attnc_tuning_apply(&r.t, &desc, &r.d));
@@ -169,7 +185,7 @@ TEST(splits_bring_their_kernels)
     const struct att_choice *c = desc.variants[0].choice;
     assert_int_equal(c->split_count, 2);
     const struct att_split first = {4, 96, 8, 2, 512, 0, 0, 0, true},
-                           second = {1, 90, 0, 0, 64, 0, 16, 32, false};
+                           second = {1, 90, 0, 0, 64, 0, 16, 0, false};
     assert_memory_equal(&c->splits[0], &first, sizeof(first));
     assert_memory_equal(&c->splits[1], &second, sizeof(second));
     assert_int_equal(desc.variants[1].choice->split_count, 0);
@@ -259,11 +275,15 @@ TEST(splits_stay_with_their_key)
 /* A pack has each number of a split, in the format of pack_format.h. */
 TEST(splits_reach_the_pack)
 {
-    struct reading r =
-        read_text(HEAD ROW(FIRST) SPLIT("batch=4,k=96,heads=8,kv_heads=2", "512") //
-                  "    one_launch: true\n    item_cost: 7\n    merge_rate: 16\n    unit_keys: 32\n",
-                  true);
-    struct attnc_description desc = describe();
+    struct reading r = read_text(HEAD AUTO(UNITS_KEY) "splits:\n" //
+                                 SPLIT_ROW(UNITS_KEY, "batch=4,k=96,heads=8,kv_heads=2",
+                                           "512") "    one_launch: true\n    item_cost: 7\n    "
+                                                  "merge_rate: 16\n    unit_keys: 32\n",
+                                 true);
+    struct attnc_description desc =
+        describe_text("targets: [gfx950]\n"
+                      "kernels: [{ op: mla_decode, head_dim: 512, head_dim_v: 512, gqa: 16, "
+                      "page_size: 32, sparse: slots }]\n");
     assert_true(attnc_tuning_apply(&r.t, &desc, &r.d));
     struct attnc_build_result built = {.count = desc.count};
     built.kernels = calloc(desc.count, sizeof(*built.kernels));

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "runtime/op.h"
+#include "runtime/pack.h"
 #include "tests/runtime/fixture.h"
 
 static const char *pack_path;
@@ -245,6 +247,31 @@ static void tuned_units_come_from_the_pack(void **state)
     close_op(&b);
 }
 
+/* Plans of decode have the usual units, even if a split of its kernel in the pack names others. */
+static void other_ops_have_usual_units(void **state)
+{
+    (void)state;
+    const struct attn_decode_desc desc = describe(8, 1, 16);
+    struct bench_op b = open_op(&desc);
+    struct attn_pack_split copies[8];
+    (void)choose(b.op, 1, 16384); /* reads the records */
+    for (uint32_t i = 0; i < b.op->kernel_count; i++) {
+        struct attn_pack_record *const record = b.pack->records[b.op->kernels[i].number];
+        assert_non_null(record);
+        const uint32_t count = record->k->split_count;
+        assert_in_range(count, 1, sizeof(copies) / sizeof(copies[0]));
+        memcpy(copies, record->splits, count * sizeof(copies[0]));
+        for (uint32_t s = 0; s < count; s++)
+            copies[s].unit_keys = 16;
+        record->splits = copies;
+    }
+    const struct attn_decode_split s = choose(b.op, 1, 16384);
+    assert_true(s.tuned);
+    assert_int_equal(s.lists, 912);
+    assert_int_equal(s.unit_keys, 0);
+    close_op(&b);
+}
+
 /* Tiles have the queries whose heads fill a workgroup: 256 / 8. */
 static void a_planned_prefill_has_tiles(void **state)
 {
@@ -366,7 +393,7 @@ static void steps_of_few_keys_divide_the_heads(void **state)
     assert_int_equal(choose(b.op, 1, most).lists, 256 / 4);
     assert_int_equal(choose(b.op, 1, most + 1).lists, 256);
     assert_int_equal(choose(b.op, 8, most / 8).lists, 256 / 4);
-    assert_int_equal(choose(b.op, 8, 0).lists, 256); /* the keys are not known */
+    assert_int_equal(choose(b.op, 8, 0).lists, 256);   /* the keys are not known */
     close_op(&b);
 }
 
@@ -444,6 +471,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(few_rows_have_many_parts),
         cmocka_unit_test(lists_of_rows_have_short_units),
         cmocka_unit_test(tuned_units_come_from_the_pack),
+        cmocka_unit_test(other_ops_have_usual_units),
         cmocka_unit_test(a_planned_prefill_has_tiles),
         cmocka_unit_test(a_small_window_has_small_tiles),
         cmocka_unit_test(tiles_that_fill_the_lists_are_small),
