@@ -258,7 +258,8 @@ static bool prefers_groups(const struct attn_op *op, const struct wanted *w, int
             return true;
     const struct attn_decode_desc *d = &op->desc.decode;
     const int64_t row = ((int64_t)d->head_dim + d->head_dim_v) * attn_dtype_size(d->cache.dtype);
-    return w->keys && (int64_t)w->batch * w->keys <= GROUPED_BYTES / (row * w->kv_heads);
+    const bool known = w->batch && w->keys;
+    return known && (int64_t)w->batch * w->keys <= GROUPED_BYTES / (row * w->kv_heads);
 }
 
 /* Returns the number of workgroups that process one work list. Kernels of decode differ in it: the

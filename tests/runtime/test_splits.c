@@ -394,6 +394,7 @@ static void steps_of_few_keys_divide_the_heads(void **state)
     assert_int_equal(choose(b.op, 1, most + 1).lists, 256);
     assert_int_equal(choose(b.op, 8, most / 8).lists, 256 / 4);
     assert_int_equal(choose(b.op, 8, 0).lists, 256);   /* the keys are not known */
+    assert_int_equal(choose(b.op, 0, 128).lists, 256); /* the batch is not known */
     close_op(&b);
 }
 
