@@ -198,6 +198,33 @@ TEST(short_units_are_tried)
     }
 }
 
+/* The plans of a shape with unit_keys have units of these keys, and its split has them. */
+TEST(units_of_a_shape_stay)
+{
+    write_file("shapes", "mla_decode batch=1,k=96,unit_keys=32,lists=*\n");
+    write_file("given.yaml", "targets: [gfx950]\n"
+                             "kernels: [{ op: mla_decode, head_dim: 512, head_dim_v: 512, gqa: 16, "
+                             "page_size: 64, one_launch: true, sparse: slots }]\n");
+    expect("tune given.yaml --shapes shapes --tiles 1 --verify 1 --cache cache -o kept.attnpack", 0,
+           "mla_decode on gfx950: ", "");
+    size_t size;
+    char *yaml = read_file("kept.yaml", &size);
+    assert_non_null(yaml);
+    assert_non_null(strstr(yaml, "call: batch=1,k=96,unit_keys=32"));
+    const char *last = strstr(yaml, "splits:\n");
+    assert_non_null(last);
+    unsigned splits = 0;
+    for (; (last = strstr(last, "    lists: ")); last++) {
+        const bool cut = strncmp(last, "    lists: 0\n", 13) != 0;
+        const char *const end = strstr(last, "  - key: "), *const unit =
+                                                               strstr(last, "unit_keys: 32");
+        assert_int_equal(unit && (!end || unit < end), cut);
+        splits += cut;
+    }
+    assert_true(splits > 0);
+    free(yaml);
+}
+
 TEST(slips_are_named)
 {
     write_inputs();

@@ -112,27 +112,22 @@ static void add_number(struct tune_shape *s, const char *name, int number)
         snprintf(s->text + length, sizeof(s->text) - length, ",%s=%d", name, number);
 }
 
-/* True if plans for a kernel of the variant may have units of fewer than 64 keys. */
-static bool takes_units(const struct att_variant *v)
-{
-    return v->sparse == ATT_SPARSE_SLOTS && v->kv_dtype == ATT_KV_DTYPE_SAME &&
-           v->kv_layout == ATT_KV_LAYOUT_NHD;
-}
-
 /* Lists the numbers with which the planner makes another plan of the shape `base` for a variant,
- * one for each different plan. Returns their number. */
+ * one for each different plan. All have the unit_keys of `base`, if the user gave these. Returns
+ * their number. */
 static size_t find_trials(const struct att_variant *v, const struct tune_shape *base,
                           struct trial trials[TRIALS])
 {
     const size_t costs = COUNT(item_costs), rates = COUNT(merge_rates);
-    const size_t combinations = costs * rates * (takes_units(v) ? COUNT(units) : 1);
+    const bool open = !base->unit_keys && attnc_split_takes_units(v);
+    const size_t combinations = costs * rates * (open ? COUNT(units) : 1);
     uint64_t seen[TRIALS + 1] = {tune_plan_shape(base).hash};
     size_t count = 0;
     for (size_t i = 0; i < combinations; i++) {
         struct tune_shape s = *base;
         s.item_cost = item_costs[i % costs];
         s.merge_rate = merge_rates[i / costs % rates];
-        s.unit_keys = units[i / costs / rates];
+        s.unit_keys = open ? units[i / costs / rates] : base->unit_keys;
         const uint64_t hash = tune_plan_shape(&s).hash;
         size_t k = 0;
         while (k <= count && seen[k] != hash)
@@ -142,7 +137,7 @@ static size_t find_trials(const struct att_variant *v, const struct tune_shape *
         seen[count + 1] = hash;
         add_number(&s, "item_cost", s.item_cost);
         add_number(&s, "merge_rate", s.merge_rate);
-        add_number(&s, "unit_keys", s.unit_keys);
+        add_number(&s, "unit_keys", open ? s.unit_keys : 0); /* else the text may have it */
         trials[count++] = (struct trial){.shape = s};
     }
     return count;
@@ -220,6 +215,8 @@ bool tune_choose_costs(struct tune_sweep *sweep, struct attnc_tuning *tuning)
         struct tune_shape base;
         struct trial trials[TRIALS];
         struct tune_key *key = split->lists ? find_base(sweep, split, &base) : NULL;
+        if (key)
+            split->unit_keys = base.unit_keys;
         const size_t count = key ? find_trials(&key->variant, &base, trials) : 0;
         for (size_t t = 0; good && t < count; t++)
             good = try(sweep, key, tuning, &trials[t], split);

@@ -236,6 +236,8 @@ static void add_shape(struct tune_key *key, const struct tune_shape *row, struct
     if (s->any_lists) {
         memcpy(s->call, s->text, sizeof(s->call));
         s->lists = lists;
+        if (attnc_split_takes_units(&key->variant))
+            s->unit_keys = tune_shape_number(s, "unit_keys"); /* 0 if left out */
     }
     const size_t length = strlen(s->text);
     if (s->lists)
