@@ -52,6 +52,13 @@ unset LD_LIBRARY_PATH
 for line in 'SIMULATED' 'gfx950 --parameters (nothing changes)' 'root mean square'; do
     grep -qF -- "$line" fit || { cat fit; fail "$line is missing"; }
 done
+# In older archives the descriptions are beside the other files.
+cp -r there older && rm older/out/loops
+mv older/out/descriptions/shapes older/out/old.yaml && rmdir older/out/descriptions
+sed 's/"shapes"/"old.yaml"/' older/out/on-gpu.json >facts && mv facts older/out/on-gpu.json
+tar -C older -czf older.tar.gz out
+"$attnc" calibrate older.tar.gz >fit || { cat fit; fail 'does not read an older archive'; }
+grep -q 'root mean square' fit || { cat fit; fail 'fits no launch of an older archive'; }
 # An archive of the simulator has loops, and no launches that were measured.
 sed 's/"device": "hip"/"device": "sim"/' there/out/on-gpu.json >facts && mv facts there/out/on-gpu.json
 rm there/out/loops

@@ -132,19 +132,23 @@ static int fit_loops(struct visit *v)
  * files outside its folder. */
 static bool is_plain(const char *name) { return name[0] && name[0] != '-' && !strchr(name, '/'); }
 
-/* Adds the archive's descriptions to a command line. Returns false if there is none, if there are
- * too many, or if a name is not plain. */
+/* Adds the archive's descriptions to a command line. They are in a folder, or in v->folder itself
+ * in archives without this folder, which attnc on-gpu wrote before it had one. Returns false if
+ * there is no description, if there are too many, or if a name is not plain. */
 static bool add_descriptions(struct visit *v, struct step_line *line)
 {
     const struct attnc_yaml_node *list = find(v, attnc_yaml_node(&v->yaml, 1), "descriptions");
+    char folder[PATH_MAX];
     size_t count = 0;
+    snprintf(folder, sizeof(folder), "%.*s/" ARCHIVE_DESCRIPTIONS, PATH_MAX - 16, v->folder);
+    const char *const before = access(folder, R_OK) == 0 ? ARCHIVE_DESCRIPTIONS "/" : "";
     for (uint32_t id = list ? list->first : 0; id; id = v->yaml.nodes[id].next) {
         const struct attnc_yaml_node *n = attnc_yaml_node(&v->yaml, id);
         if (n->kind != ATTNC_YAML_SCALAR || !is_plain(attnc_yaml_text(&v->yaml, n)) ||
             count++ == MOST_DESCRIPTIONS)
             return false;
         char *const path = v->descriptions[count - 1];
-        snprintf(path, PATH_MAX, ARCHIVE_DESCRIPTIONS "/%s", attnc_yaml_text(&v->yaml, n));
+        snprintf(path, PATH_MAX, "%s%s", before, attnc_yaml_text(&v->yaml, n));
         step_add(line, path);
     }
     return count > 0;
