@@ -152,7 +152,7 @@ class BatchDecode:
 
     With split=True the pack needs kernels of plan and combine (partials: csr) besides decode. With one_launch=True
     decode's own kernel (one_launch: true) adds up the parts, and no combine is needed. `lists` is the number of
-    workgroups of a launch. The default is choose_split() for max_batch sequences of about kv_len keys, with the
+    work lists of a launch; one or several workgroups process each. The default is choose_split() for max_batch sequences of about kv_len keys, with the
     planner's costs. If one_launch is None and lists is 0, decode takes one launch if the pack has the kernel, unless
     tuning chose a combine; self.split has the choice. `chunk` is the number of keys in a chunk of Llama 4's mask; 0: no
     chunks. All memory is allocated at construction, for max_batch sequences."""

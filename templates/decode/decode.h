@@ -155,8 +155,8 @@ bool decode_fits_groups(const struct att_variant *v, const struct att_tile *t,
                         const struct tir_machine *m, struct att_why *why);
 /** Sets *second to the kernel of a tile for groups of heads, if a SIMD holds only one wave of the
  * variant's first kernel. Returns false if there is none, or if n > 0. The second kernel serves
- * launches whose lists, or sequences without a plan, give each group a compute unit. The function
- * is att_template.second. */
+ * launches whose lists, or sequences without a plan, give each group a compute unit of the target's
+ * largest device. The function is att_template.second. */
 bool decode_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second);
 

@@ -6,7 +6,8 @@
  */
 #include "templates/decode/decode.h"
 
-/* Most groups of heads: each group has two of the 32 counters of a ticket. */
+/* Most groups of heads: 128 rows in tiles of 16. Each group has two of the 32 counters of a ticket,
+ * which therefore has counters for at most 16 groups. */
 enum { MOST_GROUPS = 8 };
 
 unsigned decode_head_groups(const struct att_variant *v, const struct att_tile *t)
