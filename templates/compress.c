@@ -35,7 +35,7 @@ static const struct att_tile tiles[] = {
     {.waves = 4,
      .waves_per_simd = 2,
      .own = {[SHARED] = 1},
-     .why = "as above, where the sums of eight waves have no registers"},
+     .why = "waves share a group, where the sums of eight waves have no registers"},
 };
 
 static const struct att_knob knobs[] = {
