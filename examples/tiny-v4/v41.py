@@ -3,10 +3,10 @@
 rows and blocks of rows. The second uses its rows and its choice. The third chooses rows again, in the first one's blocks.
 The calls are prompts in chunks, decode steps, and steps that verify drafts. Outputs and choices are compared with formulas
 in doubles. Rows of groups have 288 bytes, e2m1 with scales of fp8, and rows of windows 528, fp8 with scales of e8m0. One list
-names rows of both. The indexer's keys are of mxfp4 on gfx950, and of fp8 on gfx942, whose matrix instructions take no operand of 4 bits.
+names rows of both. The indexer's keys are of mxfp4 on gfx950, and of fp8 on gfx942 and gfx1250, for which attnc builds no indexer of mxfp4.
 Exit status: 0 all right, 1 wrong results.
 
-Usage: v41.py [gfx942|gfx950]      on the simulated GPU"""
+Usage: v41.py [gfx942|gfx950|gfx1250]      on the simulated GPU"""
 import sys
 
 import attn
@@ -21,7 +21,9 @@ INDEX_HEADS, TOP, BLOCKS, BLOCK, RATIO = 32, 16, 3, 8, 2  # choices: BLOCKS bloc
 ENTRIES = TOP + WINDOW
 MAIN_ROW, WINDOW_ROW = 288, 528  # bytes
 MAIN_ROWS, RINGS = ROWS * PAGES * PAGE, 3 * ROWS * RING  # rows of groups, and of the windows of all layers
-KEYS = {"gfx942": ("fp8", INDEX_DIM + 4, 2.0 ** -4), "gfx950": ("mxfp4", INDEX_DIM // 2 + 4, 2.0 ** -2)}  # a key's type, bytes, rounding
+# The indexer's keys by target: their type, the bytes of a key, and the rounding of an element.
+FP8, FP4 = ("fp8", INDEX_DIM + 4, 2.0 ** -4), ("mxfp4", INDEX_DIM // 2 + 4, 2.0 ** -2)
+KEYS = {"gfx942": FP8, "gfx950": FP4, "gfx1250": FP8}
 
 
 def kernels(keys):
@@ -230,6 +232,8 @@ def make(device):
 
 
 def main(target):
+    if target not in KEYS:
+        sys.exit(f"v41.py: {target}: the targets are {', '.join(KEYS)}")
     engine = Engine(target, kernels(KEYS[target][0]), make, Groups)
     for pieces in ([45, 18], [45, 0]):
         engine.prefill(pieces)
