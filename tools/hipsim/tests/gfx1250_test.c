@@ -230,8 +230,9 @@ TEST(a_byte_to_lds_writes_a_dword)
     hipsim_mem_free(result);
 }
 
-/* An asynchronous load drops lanes whose LDS address no workgroup can have (CDNA5 ISA, 3.3.3); their
- * global address is not read. An address between the kernel's LDS and that limit is reported. */
+/* An asynchronous load drops lanes whose LDS address no workgroup can have (CDNA5 ISA, 3.3.3).
+ * Their global address is not read. An address between the kernel's LDS and that limit is
+ * reported. */
 TEST(async_loads_drop_lanes_beyond_lds)
 {
     static const char load[] = "ds_store_b32 v1, v1\n"
