@@ -43,7 +43,7 @@ static bool only_polls(const struct launch *l, uint32_t first, uint32_t last)
     const struct inst *in;
     for (uint32_t at = first; at <= last; at += in->size) {
         in = code_inst(l->code, at);
-        if (!in || !in->row || in->row->flags & ROW_STORE)
+        if (!in || !in->row || in->row->flags & ROW_STORE || registers_relative(in))
             return false;
         if (combines_masks(in))
             continue;

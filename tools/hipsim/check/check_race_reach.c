@@ -4,7 +4,7 @@
  *
  * Propagates the set of dependent registers over instructions and branches until it no longer
  * grows. Anything that this analysis does not model counts as a dependence: scalar operations, with
- * which waves decide branches and active lanes, calls, and long code.
+ * which waves decide branches and active lanes, registers that M0 selects, calls, and long code.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +110,8 @@ static bool pass(struct flow *f, const struct inst *in)
 {
     const bool any = depends(f, in);
 
+    if (registers_relative(in) && !registers_none(&f->set))
+        return false;
     if (any && in->row->flags & (ROW_SALU | ROW_CMPX | ROW_SMEM))
         return false;
     if (any && !(in->row->flags & ROW_STORE)) {

@@ -93,7 +93,7 @@ static void collect(const struct race_shadow *s, const struct cell *c, unsigned 
 
     for (unsigned i = 0; c->split && c->parts != LOST && i < 4; i++)
         collect(s, &s->splits[c->parts][i], first + i * part, part, page);
-    if (c->split)
+    if (c->split && c->parts != LOST)
         return;
     const uint64_t written = c->writer ? c->written : 0, read = c->reader ? c->read : 0;
     const bool atomic = (!c->writer || c->writer & ATOMIC) && (!c->reader || c->reader & ATOMIC);

@@ -66,7 +66,8 @@ struct cell {
     bool quiet : 1;            /* true: the only store changed no byte */
     uint32_t read_at : 30;
     bool read_before : 1; /* true: `reader` loaded before the writer stored */
-    bool split : 1;       /* true: `parts` is valid, the other members are not */
+    /* true: `parts` is valid; unless it is LOST, the other members are not */
+    bool split : 1;
     /* values of clocks.now at the write and at the read; the earliest if several waves did */
     uint32_t write_time, read_time;
 };

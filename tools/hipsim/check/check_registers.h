@@ -3,6 +3,9 @@
 #ifndef HIPSIM_CHECK_REGISTERS_H
 #define HIPSIM_CHECK_REGISTERS_H
 
+#include <string.h>
+
+#include "row.h"
 #include "wave.h"
 
 /* A bit per register: SGPRs, then VGPRs, then AGPRs. */
@@ -46,6 +49,14 @@ static inline bool registers_join(struct registers *to, const struct registers *
         to->bits[i] |= from->bits[i];
     }
     return grown;
+}
+
+/* True if M0 selects registers of this instruction, or of the next ones: registers_of() is then
+ * wrong. */
+static inline bool registers_relative(const struct inst *in)
+{
+    return in->row->flags & (uint32_t)ROW_RELATIVE ||
+           strncmp(in->row->name, "s_set_gpr_idx", 13) == 0;
 }
 
 /* True if the set is empty. */

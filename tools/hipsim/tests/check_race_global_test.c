@@ -3,6 +3,7 @@
  * which only contains the fix. */
 #include <stdio.h>
 
+#include "tools/hipsim/check/check_race_shadow.h"
 #include "tools/hipsim/tests/device.h"
 
 /*
@@ -126,6 +127,11 @@ TEST(redundant_waves_may_store)
                             "s_or_b64 exec, exec, s[12:13]\n" TO_LDS("v4"),
            BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 8, v0\ns_and_saveexec_b64 s[12:13], vcc\n"
                             "s_or_b64 exec, exec, s[12:13]\n" OVERWRITE TO_LDS("v4"));
+    /* M0 selects the register that has the value. */
+#define INDEXED                                              \
+    "s_mov_b32 s14, 2\ns_set_gpr_idx_on s14, gpr_idx(DST)\n" \
+    "v_mov_b32 v6, v4\ns_set_gpr_idx_off\n" TO_LDS("v8")
+    expect(2, 1, BEGIN FIRST_ADDS INDEXED, BEGIN FIRST_ADDS OVERWRITE "v_mov_b32 v12, 1\n" INDEXED);
     expect(2, 1, BEGIN FIRST_ADDS "s_cbranch_scc1 on\n" OVERWRITE "on:\n" TO_LDS("v4"),
            BEGIN FIRST_ADDS "s_cbranch_scc1 on\non:\n" OVERWRITE TO_LDS("v4"));
     /* A loop accumulates loaded values, and stores the sum after it or in the next iteration. */
@@ -386,6 +392,27 @@ TEST(earlier_launches_take_no_room)
         hipsim_mem_free(elsewhere);
     }
     hipsim_mem_free(data);
+}
+
+/* Copies a page of the record to *ctx. */
+static void keep_page(void *ctx, const struct race_page *page) { *(struct race_page *)ctx = *page; }
+
+/* The record has no cells left for a split. It is incomplete, but has the bytes from before it. */
+TEST(a_cell_whose_split_fails_keeps_its_bytes)
+{
+    struct race_page page = {0};
+    struct race_shadow *const s = race_shadow_begin();
+    assert_non_null(s);
+    struct cell *const c = race_shadow_cells(s, race_shadow_page(s, 7));
+    c->writer = c->reader = 1;
+    c->written = 0xff, c->read = 0xf000;
+    s->splits_used = SPLITS_MAX;
+    assert_false(race_shadow_split(s, c, RACE_GRANULE));
+    race_shadow_walk(s, keep_page, &page);
+    assert_int_equal(page.address, 7 * RACE_PAGE);
+    assert_int_equal(page.written[0], 0xff);
+    assert_int_equal(page.read[0], 0xf000);
+    assert_true(race_shadow_end(s));
 }
 
 int main(void) { return run_unit_tests(); }

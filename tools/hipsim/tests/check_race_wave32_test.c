@@ -96,4 +96,20 @@ TEST(global_memory)
            OFFSETS STORE("v1") BARRIER LOAD("v3") BARRIER STORE("v1") LOAD("v1"));
 }
 
+/* Waves load what wave 17 changes, and store a register that V_MOVREL* has written. It depends on
+ * the load unless the loaded value is gone before. */
+TEST(a_relative_register_may_depend_on_a_load)
+{
+#define CHANGED LOAD("v0") IF_WAVE(17, "v_add_nc_u32 v4, 1, v8\n" STORE("v0"))
+#define FORGET "v_mov_b32 v8, 1\nv_mov_b32 v4, 1\n"
+#define RELATIVE "s_mov_b32 m0, 2\nv_movreld_b32 v10, v8\nds_store_b32 v1, v12\n"
+    static const char *const bad = OFFSETS CHANGED RELATIVE;
+    static const char *const good = OFFSETS CHANGED FORGET RELATIVE;
+    static const enum gfx_target targets[] = {GFX1250, GFX1201};
+    for (unsigned i = 0; i < 2; i++) {
+        const struct fault race = run(targets[i], bad, 0), none = run(targets[i], good, 0);
+        check_pair(FAULT_RACE, &race, bad, &none, good);
+    }
+}
+
 int main(void) { return run_unit_tests(); }
