@@ -231,6 +231,13 @@ static inline uint32_t med16(uint32_t a, uint32_t b, uint32_t c)
     return nan ? num16(num16(a, b, false, 0x7c00), c, false, 0x7c00) : r;
 }
 
+/* Returns the first NaN of three f32, made quiet; the default NaN if there is none. */
+static inline uint32_t first_nan(uint32_t a, uint32_t b, uint32_t c)
+{
+    const uint32_t last = nan32(c) ? c | QUIET32 : DEFAULT_NAN32;
+    return nan32(a) ? a | QUIET32 : nan32(b) ? b | QUIET32 : last;
+}
+
 #define A s0[i]
 #define B s1[i]
 #define C s2[i]
@@ -245,10 +252,13 @@ static inline uint32_t med16(uint32_t a, uint32_t b, uint32_t c)
 KERNEL(mov_b32, d[i] = A)
 /* -FLT_MAX represents minus infinity (CDNA5 ISA, V_MULLIT_F32). */
 KERNEL(mullit_f32, const float a = as_f32(A), b = as_f32(B), c = as_f32(C);
-       d[i] = b > -FLT_MAX && c > 0.0f
-            ? f32_bits(a == 0.0f || b == 0.0f ? 0.0f : a * b) : f32_bits(-FLT_MAX))
+       const uint32_t product = nan32(A) ? A | QUIET32 : f32_bits(a * b);
+       d[i] = b > -FLT_MAX && c > 0.0f ? (a == 0.0f || b == 0.0f ? 0 : product)
+                                       : f32_bits(-FLT_MAX))
 KERNEL(fma_dx9_zero_f32, const float a = as_f32(A), b = as_f32(B);
-       d[i] = a == 0.0f || b == 0.0f ? C : f32_bits(fmaf(a, b, as_f32(C))))
+       const float r = fmaf(a, b, as_f32(C));
+       const uint32_t sum = r == r ? f32_bits(r) : first_nan(A, B, C);
+       d[i] = a == 0.0f || b == 0.0f ? C : sum)
 KERNEL(min_num_f32, d[i] = num32(A, B, false))
 KERNEL(max_num_f32, d[i] = num32(A, B, true))
 KERNEL(min3_num_f32, d[i] = num32(num32(A, B, false), C, false))

@@ -157,6 +157,15 @@ static void instructions_of_both_targets(void **state)
     static const struct op_case cases[] = {
         {"v_fma_dx9_zero_f32 v0, v2, v4, v6", 0x7f800000, 0, ONE, ONE},
         {"v_fma_dx9_zero_f32 v0, v2, v4, v6", TWO, TWO, ONE, 0x40a00000},
+        /* The first NaN, made quiet; else the default. A zero selects C, even a signalling NaN. */
+        {"v_fma_dx9_zero_f32 v0, v2, v4, v6", 0x7f800011, 0xffc00022, 0x7fc00033, 0x7fc00011},
+        {"v_fma_dx9_zero_f32 v0, v2, v4, v6", ONE, 0xffc00022, 0x7fc00033, 0xffc00022},
+        {"v_fma_dx9_zero_f32 v0, v2, v4, v6", 0x7fc00011, ONE, 0xffc00033, 0x7fc00011},
+        {"v_fma_dx9_zero_f32 v0, v2, v4, v6", ONE, TWO, 0x7f800033, 0x7fc00033},
+        {"v_fma_dx9_zero_f32 v0, v2, v4, v6", 0x7f800000, ONE, 0xff800000, 0xffc00000},
+        {"v_fma_dx9_zero_f32 v0, v2, v4, v6", 0, ONE, 0x7f800033, 0x7f800033},
+        {"v_mullit_f32 v0, v2, v4, v6", 0xff800011, TWO, ONE, 0xffc00011},
+        {"v_mullit_f32 v0, v2, v4, v6", 0x7fc00011, 0, ONE, 0},
         {"v_mullit_f32 v0, v2, v4, v6", TWO, TWO, ONE, 0x40800000},
         {"v_mullit_f32 v0, v2, v4, v6", TWO, TWO, 0, 0xff7fffff},
         {"v_mullit_f32 v0, v2, v4, v6", TWO, 0xff800000, ONE, 0xff7fffff},
