@@ -314,6 +314,8 @@ TEST(every_rule_delays_its_instructions)
         {GFX942, "scalar_cycles", 8, 4, 1, "s_mov_b32 s4, s5"},
         {GFX942, "nop_cycles", 8, 16, 1, "s_nop 3"},
         {GFX942, "sleep_cycles", 128, 128, 1, "s_sleep 2"},
+        {GFX1250, "sleep_cycles", 128, 128, 1, "s_sleep_var 2"},
+        {GFX1250, "sleep_cycles", 128, 192, 1, "s_movk_i32 s4, 0x183\ns_sleep_var s4"},
         {GFX942, "wait_cycles", 8, 4, 1, "s_waitcnt lgkmcnt(0)"},
         {GFX942, "branch_taken_cycles", 26, 10, 1, "s_branch 1f\ns_nop 0\n1:"},
         {GFX942, "branch_fall_cycles", 18, 10, 1, "s_cbranch_scc1 1f\n1:"},

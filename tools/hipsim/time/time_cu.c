@@ -480,9 +480,8 @@ static void pause_wave(const struct time_cu *cu, struct time_wave *tw, uint64_t 
     if (op->kind >= sizeof(causes) || !causes[op->kind])
         return;
     tw->ready_cause = causes[op->kind];
-    tw->ready = op->kind == KIND_MSB       ? now + time_msb_clocks(cu->p, tw)
-                : op->kind == KIND_BARRIER ? barrier_passed(cu, tw, now)
-                                           : now + op->issue;
+    tw->ready =
+        op->kind == KIND_BARRIER ? barrier_passed(cu, tw, now) : now + time_pause_clocks(cu->p, tw);
 }
 
 /* Adds an instruction that issues at clock `now` to the profile and the sums. */

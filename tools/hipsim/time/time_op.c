@@ -281,6 +281,8 @@ static void make_control(const struct time_params *p, const struct inst *in, str
     } else if (strcmp(name, "s_sleep") == 0) {
         op->kind = KIND_SLEEP;
         op->issue = (uint16_t)(p->sleep_cycles * (in->simm16 & 0x7f) + p->issue_period);
+    } else if (strcmp(name, "s_sleep_var") == 0) {
+        op->kind = KIND_SLEEP; /* time_pause_clocks() adds the clocks that its source has */
     } else if (starts(name, "s_endpgm")) {
         op->kind = KIND_END;
     } else {

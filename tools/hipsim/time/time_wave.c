@@ -115,9 +115,20 @@ void time_note_result(const struct time_params *p, struct time_wave *tw, struct 
     }
 }
 
-uint64_t time_msb_clocks(const struct time_params *p, const struct time_wave *tw)
+/* Returns the clocks of an s_set_vgpr_msb after the wave's last instruction. */
+static uint64_t msb_clocks(const struct time_params *p, const struct time_wave *tw)
 {
     if (tw->unit == UNIT_LDS || tw->unit == UNIT_VMEM)
         return (uint64_t)(p->issue_period + p->msb_memory_cycles);
     return (uint64_t)(p->issue_period + (tw->unit == UNIT_SCALAR ? p->msb_scalar_cycles : 0));
+}
+
+uint64_t time_pause_clocks(const struct time_params *p, const struct time_wave *tw)
+{
+    if (tw->op->kind == KIND_MSB)
+        return msb_clocks(p, tw);
+    if (tw->op->kind != KIND_SLEEP || !tw->next->nsrc)
+        return tw->op->issue;
+    const uint64_t units = src_scalar(tw->w, &tw->next->src[0]) & 0x7f; /* S_SLEEP_VAR */
+    return tw->op->issue + (uint64_t)p->sleep_cycles * units;
 }

@@ -70,7 +70,8 @@ uint64_t time_operands_ready(const struct time_params *p, const struct time_wave
 void time_note_result(const struct time_params *p, struct time_wave *tw, struct time_regs regs,
                       uint64_t at, uint16_t owner);
 
-/* Returns the clocks of an s_set_vgpr_msb after the wave's last instruction. */
-uint64_t time_msb_clocks(const struct time_params *p, const struct time_wave *tw);
+/* Returns the clocks from the issue of the wave's next instruction, which uses no unit, until the
+ * one after it may issue. Barriers have others. */
+uint64_t time_pause_clocks(const struct time_params *p, const struct time_wave *tw);
 
 #endif
