@@ -129,8 +129,10 @@ static void init_sgprs(struct wave *w)
         w->sgpr[n] = w->wg->id[d];
         w->s_valid[n++] = UINT32_MAX;
     }
-    if (l->sgpr_workgroup_info)
-        w->s_valid[n++] = UINT32_MAX;
+    if (l->sgpr_workgroup_info) { /* the term of ordered appends, bits 16:6, is undefined */
+        w->sgpr[n] = (uint32_t)(w->id == 0) << 31 | w->wg->nwaves;
+        w->s_valid[n++] = ~(0x7ffu << 6);
+    }
     if (l->sgpr_private_offset)
         w->s_valid[n++] = UINT32_MAX;
     sgpr_write64(w, SGPR_FLAT_SCRATCH, (uint64_t)(uintptr_t)w->scratch, true);

@@ -478,13 +478,18 @@ TEST(the_load_of_an_undefined_value_is_named)
     assert_null(strstr(none.text, "comes from"));
 }
 
-/* Returns the kind of the fault of a wave that branches on SGPR `reg`. The launch has two user
- * SGPRs, the workgroup's number in y and, if they are enabled, two other system SGPRs. */
-static enum fault_kind branch_on(unsigned reg, bool info, bool offset)
+/* Returns the kind of the fault of waves that branch on the bits `mask` of SGPR `reg`, and trap if
+ * these bits are `never`. The launch has two waves, two user SGPRs, the workgroup's number in y
+ * and, if they are enabled, two other system SGPRs. */
+static enum fault_kind branch_on(unsigned reg, uint32_t mask, uint32_t never, bool info,
+                                 bool offset)
 {
-    char text[120];
+    char text[160];
     size_t bytes;
-    snprintf(text, sizeof(text), "s_cmp_eq_u32 s%u, 0\ns_cbranch_scc1 1f\n1: s_endpgm\n", reg);
+    snprintf(text, sizeof(text),
+             "s_and_b32 s20, s%u, 0x%x\ns_cmp_lg_u32 s20, 0x%x\ns_cbranch_scc1 1f\ns_trap 2\n"
+             "1: s_endpgm\n",
+             reg, mask, never);
     void *const machine = assemble(GFX942, text, &bytes);
     struct code *const code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
     assert_non_null(code);
@@ -492,8 +497,8 @@ static enum fault_kind branch_on(unsigned reg, bool info, bool offset)
         .code = code,
         .kernel = "branch",
         .entry_pc = code_address(code),
-        .grid = {64, 1, 1},
-        .block = {64, 1, 1},
+        .grid = {128, 1, 1},
+        .block = {128, 1, 1},
         .nvgpr = 8,
         .nuser_sgpr = 2,
         .sgpr_workgroup_id = {false, true, false},
@@ -515,8 +520,21 @@ TEST(a_wave_begins_with_the_sgprs_of_its_launch)
         const bool info = enabled & 1, offset = enabled & 2;
         const unsigned first = 3u + info + offset;
         for (unsigned reg = 0; reg < 8; reg++)
-            assert_int_equal(branch_on(reg, info, offset), reg < first ? FAULT_NONE : FAULT_UNINIT);
+            assert_int_equal(branch_on(reg, 63, 1, info, offset),
+                             reg < first ? FAULT_NONE : FAULT_UNINIT);
     }
+}
+
+/* The SGPR of workgroup information has the number of waves in bits 5:0, and 1 in bit 31 of the
+ * first wave. The term of ordered appends, bits 16:6, is undefined; the others are zeros. */
+TEST(an_sgpr_has_information_on_the_workgroup)
+{
+    assert_int_equal(branch_on(3, 0x7ffe003f, 2, true, false), FAULT_TRAP);
+    assert_int_equal(branch_on(3, 0x80000000, 0, true, false), FAULT_TRAP);
+    assert_int_equal(branch_on(3, 0x80000000, 0x80000000, true, false), FAULT_TRAP);
+    for (unsigned bit = 0; bit < 32; bit++)
+        assert_int_equal(branch_on(3, 1u << bit, 0, true, false) == FAULT_UNINIT,
+                         bit >= 6 && bit < 17);
 }
 
 int main(void) { return run_unit_tests(); }
