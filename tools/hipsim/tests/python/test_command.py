@@ -5,11 +5,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 import hipsim
 from hipsim import __main__ as command
 from hipsim import _triton
+from hipsim._cuda import Stream
 
 
 class Storage:
@@ -40,6 +43,17 @@ def run(*words):
     """Runs `python -m hipsim` with arguments. Returns (exit status, output and errors)."""
     done = subprocess.run([sys.executable, "-B", "-m", "hipsim", *words], capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
+
+
+class Streams(unittest.TestCase):
+    def test_all_streams_are_equal(self):
+        cuda = types.SimpleNamespace(device=lambda *words: words)
+        with unittest.mock.patch.dict(sys.modules, torch=cuda):
+            one, other = Stream(), Stream(priority=-1)
+            self.assertEqual(one, other)
+            self.assertEqual(len({one, other}), 1)
+            self.assertNotEqual(one, 0)
+            self.assertEqual(other.device, ("cuda", 0))
 
 
 class Command(unittest.TestCase):
