@@ -239,9 +239,9 @@ class Op:
         a sequence have room for fewer, or if all sequences have as many."""
         a = self._args
         most = a.tokens if a.cu_seqlens else a.tokens // max(a.batch, 1)
-        for name in ("state_steps", "record_steps"):
+        for name, least in (("state_steps", 1 if self.desc.get("drafts") else 2), ("record_steps", 1)):
             steps = getattr(a, name, 0)
-            most = min(most, steps) if steps > (name == "state_steps") else most
+            most = min(most, steps) if steps >= least else most
         return most
 
     def _bounds(self, numbers):

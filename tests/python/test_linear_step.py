@@ -153,6 +153,16 @@ class Steps(unittest.TestCase):
         self.check_drafts(heads=1, gqa=2, seed=180, fp8=True)
         self.check_drafts(heads=2, gqa=1, seed=200, kda=True, bias=True)
 
+    def test_one_column_of_slots_is_for_one_token(self):
+        """Without max_seqlen a step with drafts has at most as many tokens of a sequence as there are columns of slots."""
+        slots, cu, ones = np.int32([[4], [7], [2]]), np.arange(4, dtype=np.int32), np.ones(3, np.int32)
+        given, derived = (Layer(heads=2, gqa=2, seed=220, rows=3, slots=14, columns=TAPS - 1) for _ in range(2))
+        given.step(self.device, slots, None, cu_seqlens=cu, accepted=ones, max_seqlen=1)
+        derived.step(self.device, slots, None, cu_seqlens=cu, accepted=ones)
+        self.assertTrue(given.out.any())
+        for name in ("out", "windows", "states"):
+            np.testing.assert_array_equal(getattr(derived, name), getattr(given, name))
+
     def test_wrong_calls_name_the_field(self):
         layer = Layer(heads=1, gqa=2, seed=140)
         slots = np.arange(1, 6, dtype=np.int32)
