@@ -378,6 +378,8 @@ class Atom:
                             ("older", {"scale_shuffle": True}), ("num_groups", {"num_groups": 3})):
             with self.assertRaisesRegex(aiter.NotServed, words):
                 aiter.inverse_rope_group_quant(*given, **{"num_groups": 2, **more})
+        with self.assertRaisesRegex(aiter.NotServed, "an odd number"):
+            aiter.inverse_rope_group_quant(self.t(x[:, :2, :128]), *given[1:], 2, scale_layout="mfma_tile")
 
     def test_rows_of_windows(self):
         window = types.SimpleNamespace(ring_start=5, ring_slots=12, slot_rows=40, ring_stride=4, run_rows=10)

@@ -119,6 +119,8 @@ def inverse_rope_group_quant(o, positions, cos_cache, sin_cache, num_groups, qua
     call, (tokens, heads, dim) = "inverse_rope_group_quant", o.shape
     c.refuse(call, quant_group_size=(quant_group_size != RUN, f"{quant_group_size} elements share a scale: here {RUN} do"),
              scale_layout=(scale_layout not in ("row", "mfma_tile"), f"{scale_layout!r}: scales are by rows, or in tiles of 32 rows"),
+             x_scale=(scale_layout == "mfma_tile" and heads * dim // num_groups // RUN % 2 != 0,
+                      "a tile has two scales of a row: a group has an odd number of scales"),
              scale_shuffle=(bool(scale_shuffle), "an older AITER's order of scales"),
              num_groups=(heads % num_groups != 0, f"{num_groups} groups do not divide {heads} heads"))
     if x_fp8 is None:
