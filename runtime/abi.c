@@ -9,6 +9,7 @@
 /* Bytes of the smallest and of the largest plausible struct. The smallest has a size and one member
  * of pointer size; the largest fills a page of memory. */
 enum { SMALLEST = 2 * sizeof(size_t), LARGEST = 4096 };
+_Static_assert(SMALLEST == 16, "messages name it");
 
 /* Returns the first member of the caller's struct `given`: its size in bytes. */
 static size_t size_of(const void *given) { return *(const size_t *)given; }
@@ -39,8 +40,9 @@ int attn_adopt_named(const char *what, void *known, size_t size, const void *giv
     switch (attn_adopt(known, size, given)) {
     case ATTN_FITS: return ATTN_OK;
     case ATTN_SIZE_UNSET:
-        return attn_fail(ATTN_BAD_ARGUMENT, "%s.size is %zu, this library knows %zu", what,
-                         size_of(given), size);
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s.size is %zu, %s: this library knows %zu", what,
+                         size_of(given),
+                         size_of(given) < SMALLEST ? "less than 16" : "more than 4096", size);
     case ATTN_SURPLUS_SET: break;
     }
     return attn_fail(ATTN_BAD_ARGUMENT,

@@ -172,7 +172,7 @@ ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
 {
     if (!device || !info || !attn_can_give(info))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "attn_device_describe: NULL, or info->size is not set");
+                               "attn_device_describe: NULL, or info->size is not 16 to 4096");
     const struct attn_device_info i = {
         .size = sizeof(i),
         .name = device->name,

@@ -283,7 +283,7 @@ ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *
 {
     if (!op || !info || !attn_can_give(info))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "attn_op_describe: NULL, or info->size is not set");
+                               "attn_op_describe: NULL, or info->size is not 16 to 4096");
     return describe(op, &op->kernels[0], info);
 }
 
@@ -458,14 +458,7 @@ __attribute__((cold, noinline)) static int launch_pieces(const struct attn_op *o
  * ATTN_OK or ATTN_BAD_ARGUMENT. */
 static int adopt_args(const struct attn_op *op, const void *given, union attn_args *known)
 {
-    switch (attn_adopt(known, op->family->args_size, given)) {
-    case ATTN_FITS: return ATTN_OK;
-    case ATTN_SIZE_UNSET: return attn_fail_fixed(ATTN_BAD_ARGUMENT, "launch: args.size is not set");
-    case ATTN_SURPLUS_SET: break;
-    }
-    return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                           "launch: args.size is above what this library knows, and a member "
-                           "that it does not know is set");
+    return attn_adopt_named("launch: args", known, op->family->args_size, given);
 }
 
 /* Returns ATTN_NO_KERNEL with a message that no kernel of the op is for the arguments. */
@@ -535,7 +528,7 @@ ATTN_PUBLIC __attribute__((cold)) int attn_op_describe_launch(const struct attn_
 {
     if (!op || !given || !info || !attn_can_give(info))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "attn_op_describe_launch: NULL, or info->size is not set");
+                               "attn_op_describe_launch: NULL, or info->size is not 16 to 4096");
     union attn_args args;
     int r = adopt_args(op, given, &args);
     if (r)

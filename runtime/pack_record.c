@@ -284,7 +284,7 @@ int attn_pack_describe(const struct attn_pack_record *record, struct attn_kernel
 {
     const struct attn_pack_kernel *k = record->k;
     if (!attn_can_give(info))
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_kernel_info.size is not set");
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_kernel_info.size is not 16 to 4096");
     struct attn_kernel_info i = {
         .size = sizeof(i),
         .name = record->name,

@@ -373,7 +373,7 @@ ATTN_PUBLIC int attn_decode_choose_split(const struct attn_op *op,
                                "mla_decode and a planned prefill");
     if (!given || !given_split || !attn_can_give(given_split))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "attn_decode_choose_split: NULL, or split->size is not set");
+                               "attn_decode_choose_split: NULL, or split->size is not 16 to 4096");
     int r = attn_adopt_named("attn_decode_choose_split: step", &known, sizeof(known), given);
     if (r)
         return r;

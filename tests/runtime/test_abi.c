@@ -137,10 +137,13 @@ TEST(arguments_may_be_shorter_and_longer)
     args = of_size(&a, sizeof(a), sizeof(a) + 512);
     args.bytes[sizeof(a) + 511] = 1;
     assert_int_equal(attn_prefill_launch(op, (const void *)&args), ATTN_BAD_ARGUMENT);
-    says("args.size is above what this library knows");
+    says("bytes, and a member after them is set");
     args.size = 8;
     assert_int_equal(attn_prefill_launch(op, (const void *)&args), ATTN_BAD_ARGUMENT);
-    says("args.size is not set");
+    says("launch: args.size is 8, less than 16: this library knows ");
+    args.size = 5000;
+    assert_int_equal(attn_prefill_launch(op, (const void *)&args), ATTN_BAD_ARGUMENT);
+    says("launch: args.size is 5000, more than 4096: this library knows ");
     assert_int_equal(f->launches, 2);
     attn_op_destroy(op);
     close_bench(&b);
