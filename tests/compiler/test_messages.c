@@ -289,6 +289,8 @@ TEST(a_damaged_pack_is_named)
     build("targets: [gfx942]\nkernels: [{ op: plan }]\n", "a.attnpack");
     damage_at(-1000);
     expect("extract b.attnpack plan_gfx942 -o x.co", 1, "", "attnc: b.attnpack: pack code: the");
+    expect("report b.attnpack -o r.html --no-verify --no-trace", 1, "",
+           "attnc: b.attnpack: pack code: the");
     struct attn_pack_header header;
     size_t size;
     char *bytes = read_file("a.attnpack", &size);

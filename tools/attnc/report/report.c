@@ -295,10 +295,15 @@ static int embed_pack(struct json *j, const char *path, unsigned jobs)
     struct attn_pack *pack;
     const char *file;
     int code = open_pack(path, &pack);
-    if (code == EXIT_GOOD)
-        code = pack_for_children(path, &file);
     if (code != EXIT_GOOD)
         return code;
+    code = attn_pack_check(pack) == ATTN_OK
+               ? pack_for_children(path, &file)
+               : complain(EXIT_USER, "%s: %s", path, attn_last_error());
+    if (code != EXIT_GOOD) {
+        attn_pack_close(pack);
+        return code;
+    }
     const char *list[] = {self(), "list", file, "--json", NULL};
     json_begin_object(j, NULL);
     json_string(j, "path", path);
