@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """attnc from Python: descriptions of models, and packs compiled from descriptions."""
 import json
+import operator
 import os
 import pathlib
 import subprocess
@@ -9,13 +10,14 @@ import tempfile
 from attn import _native
 from attn._native import AttnError
 from attn._pack import Pack
-from attn._tensors import dtype_name
+from attn._tensors import dtype_name, is_bool
 
 MISSING = 3  # attnc's exit code if a model needs something that attnc does not have
 
 
 def spelled(x):
-    """Returns a copy of a description in which dtypes of torch and numpy have attnc's names."""
+    """Returns a copy of a description in which dtypes of torch and numpy have attnc's names, and integers and bools of
+    numpy are Python's."""
     def value(name, v):
         if name != "dtype" and not name.endswith("_dtype"):
             return spelled(v)
@@ -23,7 +25,11 @@ def spelled(x):
 
     if isinstance(x, dict):
         return {name: value(str(name), v) for name, v in x.items()}
-    return [spelled(v) for v in x] if isinstance(x, (list, tuple)) else x
+    if isinstance(x, (list, tuple)):
+        return [spelled(v) for v in x]
+    if is_bool(x):
+        return bool(x)
+    return operator.index(x) if hasattr(x, "__index__") else x
 
 
 def attnc(caller, *arguments, quiet=()):

@@ -42,6 +42,8 @@ class Device:
         info.size = ffi.sizeof(info[0])
         check(_native.lib.attn_device_describe(self._handle, info))
         self.name, self.target = text(info.name), text(info.target)
+        others = simulated and self.target not in {k["target"] for p in packs for k in p.kernels()}
+        self._hint = f"; a process has one simulated target: {self.target}, from its first attn.Device or HIPSIM" * others
         self.ordinal, self.compute_units = info.ordinal, info.compute_units
         self.hip_library, self.hip_version = text(info.hip_library), info.hip_version
         self.hip = Hip(self.hip_library, self.ordinal)

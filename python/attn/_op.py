@@ -6,7 +6,7 @@ import typing
 
 from attn import _fast, _native
 from attn._native import AttnError, check, ffi, text
-from attn._tensors import READ, dtype_name, expand, is_read_only
+from attn._tensors import READ, dtype_name, expand, is_bool, is_read_only
 
 __all__ = ["Op", "entry", "stream_handle"]
 
@@ -88,7 +88,10 @@ class Op:
         self._handle = ffi.NULL
         self._texts = []
         out = ffi.new("struct attn_op **")
-        check(getattr(lib, f"attn_{n}_lookup")(device._handle, self._descriptor(desc), out))
+        try:
+            check(getattr(lib, f"attn_{n}_lookup")(device._handle, self._descriptor(desc), out))
+        except AttnError as e:
+            raise AttnError(e.status, f"{e}{device._hint}") if device._hint else e from None
         self._handle = out[0]
         self._lock = threading.Lock()
         self._launch = getattr(lib, f"attn_{n}_launch")
@@ -229,6 +232,11 @@ class Op:
 
     @staticmethod
     def _set_member(struct, name, value):
+        if is_bool(value):
+            kind = ffi.typeof(struct)
+            members = dict((kind.item if kind.kind == "pointer" else kind).fields)
+            if name in members and members[name].type.cname != "_Bool":
+                raise TypeError(f"{name}: a number is required, not {value}")
         try:
             setattr(struct, name, value)
         except (TypeError, OverflowError) as e:

@@ -47,6 +47,11 @@ def dtype_name(value, target=None):
     return DTYPES.get(name, value if isinstance(value, str) else name or value)
 
 
+def is_bool(value):
+    """True if a value is a bool of Python or numpy."""
+    return type(value).__name__ in ("bool", "bool_")
+
+
 class Sign(tuple):
     """The form of a tensor: (code, bits, shape, strides in elements, device's type, device's number, fp8's GPU)."""
 

@@ -193,6 +193,20 @@ class Dtypes(unittest.TestCase):
                            "kernels": [{"op": "prefill", "head_dim": DIM, "dtype": ["float16"]}]})
         self.assertEqual({k["key"]["dtype"] for k in pack.kernels()}, {"fp16"})
 
+    def test_numbers_of_numpy(self):
+        pack = attn.build({"targets": [self.device.target], "kernels": [
+            {"op": "prefill", "head_dim": [np.int64(DIM)], "dtype": "fp16", "lse": np.bool_(True)}]})
+        self.assertEqual({(k["key"]["head_dim"], k["key"]["lse"]) for k in pack.kernels()}, {(str(DIM), "true")})
+
+    def test_a_bool_is_no_number(self):
+        for value in (True, np.bool_(True)):
+            with self.assertRaisesRegex(TypeError, "heads: a number is required, not True"):
+                self.device.prefill(dtype="fp16", head_dim=DIM, heads=value, kv_heads=1)
+            with self.assertRaisesRegex(attn.AttnError, "head_dim"):
+                attn.build({"targets": [self.device.target], "kernels": [
+                    {"op": "prefill", "head_dim": value, "dtype": "fp16"}]})
+        self.device.prefill(dtype="fp16", head_dim=DIM, heads=np.int64(1), kv_heads=1, lse=False)
+
     def test_a_build_without_the_compiler(self):
         with unittest.mock.patch.dict("os.environ", {"ATTN_ATTNC": "/no/attnc"}):
             with self.assertRaisesRegex(attn.AttnError, "/no/attnc is no command here: install attnc"):
