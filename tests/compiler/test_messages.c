@@ -89,6 +89,25 @@ TEST(a_hook_without_its_file_is_left_out)
            "");
 }
 
+TEST(a_stage_without_the_others_is_left_out)
+{
+    static const char entry[] = "targets: [gfx942]\nkernels:\n"
+                                "  - { op: gated_delta_prefill, head_dim: 64, stage: %s }\n";
+    char text[200];
+    snprintf(text, sizeof(text), entry, "outputs");
+    build(text, "outputs.attnpack");
+    expect("verify outputs.attnpack --device sim --shapes 1", 3,
+           "0 of 1 kernels verified, 0 shapes, 0 failed\n1 NOT VERIFIED: their calls have other "
+           "stages, which the pack lacks; gated_delta_prefill_bf16_d64_stage_outputs_gfx942 needs "
+           "stage: chunks",
+           "");
+    expect("verify outputs.attnpack --device sim --json", 3, "\"without_stage\": 1", "");
+    snprintf(text, sizeof(text), entry, "[chunks, scan, outputs]");
+    build(text, "uncut.attnpack");
+    expect("verify uncut.attnpack --device sim --shapes 2", 0, "3 of 3 kernels verified, 6 shapes",
+           "");
+}
+
 /* A report names the device of the HIP library that was loaded, whether the library was found by a
  * path, a variable or a default. */
 TEST(reports_name_the_device)

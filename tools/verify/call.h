@@ -69,6 +69,10 @@ struct verify_op {
      * may be NULL: all kernels are covered. */
     const char *(*covers)(const struct call *c);
 
+    /** Returns the name of a stage whose kernel each call of kernel `n` launches, and which `pack`
+     * lacks; NULL if there is none. The member may be NULL: a call launches only the kernel. */
+    const char *(*lacks)(const struct attn_pack *pack, uint32_t n);
+
     /** True if the kernel is verified on c->shape. NULL: on every shape. */
     bool (*takes)(const struct call *c);
 

@@ -79,18 +79,52 @@ static bool is_too_long(const struct call *c)
            (!last || d->head_dim != 64 || d->head_dim_v != 64);
 }
 
+/* True if the pack has a kernel of the stage `stage` that otherwise has the target and the key of
+ * kernel `n`. */
+static bool has_stage(const struct attn_pack *pack, uint32_t n, const char *stage)
+{
+    struct attn_kernel_info own = {.size = sizeof(own)}, other = {.size = sizeof(other)};
+    if (attn_pack_kernel(pack, n, &own) != ATTN_OK)
+        return false;
+    for (uint32_t i = 0; attn_pack_kernel(pack, i, &other) == ATTN_OK; i++) {
+        bool same = !strcmp(own.op, other.op) && !strcmp(own.target, other.target) &&
+                    !strcmp(verify_field(pack, i, "stage"), stage);
+        const char *name, *value;
+        for (uint32_t f = 0; same && !attn_pack_kernel_field(pack, n, f, &name, &value); f++)
+            same = !strcmp(name, "stage") || !strcmp(value, verify_field(pack, i, name));
+        if (same)
+            return true;
+    }
+    return false;
+}
+
+/* Returns the first stage of every call of kernel `n` that the pack has no kernel of; NULL if there
+ * is none: struct verify_op.lacks. */
+static const char *lacks(const struct attn_pack *pack, uint32_t n)
+{
+    static const char *const stages[] = {"chunks", "scan", "outputs"};
+    for (size_t i = 0; strcmp(verify_field(pack, n, "stage"), "all") && i < COUNT(stages); i++) {
+        if (!has_stage(pack, n, stages[i]))
+            return stages[i];
+    }
+    return NULL;
+}
+
 /* True if the kernel is verified on the shape. A kernel of all stages runs shapes without segments.
  * A kernel of the stage OUTPUTS runs all shapes, after launches of the other stages. Kernels of
- * other stages run only shapes with segments and without EXTREMES. */
+ * other stages run only shapes with segments and without EXTREMES. If the pack has no kernel of the
+ * stage SEGMENTS, all run only shapes without segments. */
 static bool takes(const struct call *c)
 {
     if (is_too_long(c))
         return false;
     const bool cut = ((const struct recurrent_shape *)c->shape)->steps > 0;
-    switch (c->desc.gated_delta_prefill.stage) {
+    const enum attn_stage stage = c->desc.gated_delta_prefill.stage;
+    const bool cuts = stage != ATTN_STAGE_ALL && has_stage(c->pack, c->n, "segments");
+    switch (stage) {
     case ATTN_STAGE_ALL: return !cut;
-    case ATTN_STAGE_OUTPUTS: return true;
-    default: return cut && !(c->flags & EXTREMES);
+    case ATTN_STAGE_OUTPUTS: return !cut || cuts;
+    default: return cut == cuts && !(c->flags & EXTREMES);
     }
 }
 
@@ -608,6 +642,7 @@ const struct verify_op verify_gated_delta_prefill = {
              "chunks of a segment; 0: sequences are not cut"},
         },
     .own_size = sizeof(struct own),
+    .lacks = lacks,
     .takes = takes,
     .size = size,
     .place = place,

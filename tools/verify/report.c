@@ -26,6 +26,12 @@ const struct verify_op *verify_op_of(const char *op)
     return NULL;
 }
 
+const char *verify_lacks(const struct attn_pack *pack, uint32_t n, const char *op)
+{
+    const struct verify_op *const found = verify_op_of(op);
+    return found && found->lacks ? found->lacks(pack, n) : NULL;
+}
+
 size_t verify_shape_width(const char *op)
 {
     const struct verify_op *const found = verify_op_of(op);

@@ -113,6 +113,10 @@ struct verify_run {
 void verify_kernel(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
                    size_t shapes);
 
+/** Returns the name of a stage that calls of kernel `n` have and no kernel of the pack has. The op
+ * of kernel `n` is `op`. Returns NULL if there is none; otherwise the kernel cannot be verified. */
+const char *verify_lacks(const struct attn_pack *pack, uint32_t n, const char *op);
+
 /** Returns the characters of the longest name of a shape of `op`; 1, for the name "-", if the op
  * has no reference. */
 size_t verify_shape_width(const char *op);

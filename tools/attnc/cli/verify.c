@@ -97,6 +97,9 @@ struct plan {
     size_t hooked;  /* kernels among these with a logits function whose C file is unknown */
     /* File names of these functions, each after ", ". */
     char hooks[200];
+    size_t partial; /* kernels of a stage whose call has another stage that the pack lacks */
+    /* The first of these kernels, and the stage that the pack lacks. */
+    const char *partial_kernel, *missing_stage;
     /* The GPU of this machine; unused if `simulator` is not NULL. */
     struct gpu_identity found;
     char *devices; /* JSON objects of the devices, a comma between two; NULL: none yet */
@@ -163,13 +166,20 @@ static const char *unknown_hook(const struct attn_pack *pack, uint32_t n)
     return name[0] && strcmp(name, "none") != 0 ? name : NULL;
 }
 
+/* True if kernel `n` of op `op` cannot be verified: no --hooks was given for its logits function,
+ * or the pack lacks another stage of the call. */
+static bool is_left_out(const struct attn_pack *pack, uint32_t n, const char *op)
+{
+    return unknown_hook(pack, n) || verify_lacks(pack, n, op);
+}
+
 /* True if kernel `n` is for `target`, is selected and can be verified. Fills `info`. */
 static bool is_of(const struct attn_pack *pack, uint32_t n, const char *target,
                   struct attn_kernel_info *info)
 {
     *info = (struct attn_kernel_info){.size = sizeof(*info)};
     return attn_pack_kernel(pack, n, info) == ATTN_OK && !strcmp(info->target, target) &&
-           wanted(info) && !unknown_hook(pack, n);
+           wanted(info) && !is_left_out(pack, n, info->op);
 }
 
 /* Prints the device's name and the heading of the table. */
@@ -399,6 +409,18 @@ static void note_hook(struct plan *plan, const char *name)
         snprintf(plan->hooks + length, sizeof(plan->hooks) - length, "%s", file);
 }
 
+/* Counts the kernel `name`, whose call has the stage `stage`, which the pack lacks. */
+static void note_partial(struct plan *plan, const char *name, const char *stage)
+{
+    if (!plan->partial++) {
+        plan->partial_kernel = name;
+        plan->missing_stage = stage;
+    }
+}
+
+/* Returns the number of selected kernels that cannot be verified. */
+static size_t left_out(const struct plan *plan) { return plan->hooked + plan->partial; }
+
 /* Sets *width to `characters` if it is less. */
 static void widen(int *width, size_t characters)
 {
@@ -420,9 +442,12 @@ static int survey(struct plan *plan)
             continue;
         plan->kernels++;
         const char *hook = unknown_hook(plan->pack, n);
+        const char *stage = verify_lacks(plan->pack, n, info.op);
         if (hook)
             note_hook(plan, hook);
-        if (hook)
+        else if (stage)
+            note_partial(plan, info.name, stage);
+        if (hook || stage)
             continue;
         widen(&plan->name_width, strlen(info.name));
         widen(&plan->shape_width, verify_shape_width(info.op));
@@ -486,7 +511,7 @@ static int run_parts(struct plan *plan, unsigned jobs)
     const struct children children = {
         .parts = plan->part_count,
         .jobs = plan->simulator ? jobs : 1, /* one real GPU runs one part at a time */
-        .steps = plan->kernels - plan->hooked,
+        .steps = plan->kernels - left_out(plan),
         .work = verify_part,
         .collect = collect_part,
         .name = name_part,
@@ -504,6 +529,7 @@ static void finish_json(struct plan *plan)
         json_raw(&plan->json, NULL, plan->devices);
     json_end(&plan->json);
     json_integer(&plan->json, "without_hook", (int64_t)plan->hooked);
+    json_integer(&plan->json, "without_stage", (int64_t)plan->partial);
     json_integer(&plan->json, "kernels", (int64_t)plan->kernels);
     json_integer(&plan->json, "verified", (int64_t)plan->sums[0]);
     json_integer(&plan->json, "shapes", (int64_t)plan->sums[1]);
@@ -515,7 +541,7 @@ static void finish_json(struct plan *plan)
  * are counted as not verified. */
 static void print_sums(const struct plan *plan)
 {
-    const size_t left = plan->kernels - plan->hooked - plan->sums[0];
+    const size_t left = plan->kernels - left_out(plan) - plan->sums[0];
     printf("\n%zu of %zu kernels verified, %zu shapes, %zu failed", plan->sums[0], plan->kernels,
            plan->sums[1], plan->sums[2]);
     if (left)
@@ -526,6 +552,10 @@ static void print_sums(const struct plan *plan)
             "%zu NOT VERIFIED: they call logits functions, which the reference needs too; --hooks "
             "DIR names the folder of %s\n",
             plan->hooked, plan->hooks + 2);
+    if (plan->partial)
+        printf("%zu NOT VERIFIED: their calls have other stages, which the pack lacks; %s needs "
+               "stage: %s\n",
+               plan->partial, plan->partial_kernel, plan->missing_stage);
 }
 
 /* Verifies all selected kernels and prints the results. Returns an exit_code. */
@@ -554,7 +584,7 @@ static int verify_all(struct plan *plan)
     json_begin_list(&plan->json, "rows");
     /* The simulator has threads of its own, so that one child for each target is a good default. */
     code = run_parts(plan, jobs ? jobs : (unsigned)plan->target_count);
-    if (code == EXIT_GOOD && plan->hooked)
+    if (code == EXIT_GOOD && left_out(plan))
         code = EXIT_PARTIAL;
     finish_json(plan);
     if (args.json)
@@ -607,7 +637,8 @@ const struct command command_verify = {
         "queries, empty sequences, views with strides, offsets beyond 4 GiB, a huge logit. Its\n"
         "output is compared with plain C in double precision; every element must have been\n"
         "written, and nothing else. Exit status: 0 all passed, 1 a kernel failed, 2 no device,\n"
-        "3 kernels with a logits function were left out, since --hooks was not given.",
+        "3 kernels were left out: their logits functions lack --hooks, or the pack lacks other\n"
+        "stages of their calls.",
     .options = options,
     .run = run,
 };
