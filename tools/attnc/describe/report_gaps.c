@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The messages on what attnc lacks for a model, which attnc describe and attnc step print. The file is
- * no part of the library `model`, which prints nothing.
+ * The messages on what attnc lacks for a model, which attnc describe and attnc step print. The file
+ * is no part of the library `model`, which prints nothing.
  */
 #include "tools/attnc/describe/report_gaps.h"
 
