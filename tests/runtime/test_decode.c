@@ -378,7 +378,7 @@ TEST(tensors_that_are_no_cache_are_named)
     REFUSED(p.shapes[D_TABLE][0] = 2, "block_table: dimension 0 is 2, 3 is needed");
     REFUSED(p.shapes[D_TABLE][1] = -1, "block_table: dimension 1 is -1");
     REFUSED(p.tensors.qo_indptr = &p.t[D_LENS], "qo_indptr: dimension 0 is 3, 4 is needed");
-    REFUSED(p.tensors.size = 8, "set_tensors: tensors.size is 8, this library knows");
+    REFUSED(p.tensors.size = 8, "set_tensors: tensors.size is 8, less than 16");
 #undef REFUSED
     attn_op_destroy(op);
     close_bench(&b);

@@ -189,7 +189,7 @@ static void what_does_not_fit_is_named(void **state)
     REFUSED(s.shapes[4][0] = 300, "lse: dimension 0 is 300, 8 is needed");
     REFUSED(s.shapes[7][0] = 4, "cu_seqlens_k: dimension 0 is 4, 3 is needed");
     REFUSED(s.shapes[6][0] = s.shapes[7][0] = 0, "cu_seqlens_q has no element");
-    REFUSED(s.tensors.size = 8, "set_tensors: tensors.size is 8, this library knows");
+    REFUSED(s.tensors.size = 8, "set_tensors: tensors.size is 8, less than 16");
 }
 
 /* The bytes of a mask are not a count of the call: they may exceed int32. */
