@@ -309,7 +309,7 @@ TEST(what_is_out_of_range_is_refused)
     assert_int_equal(attn_indexer_topk_workspace_size(&d, &s, &w), ATTN_BAD_ARGUMENT); \
     assert_non_null(strstr(attn_last_error(), text))
     d.size = 1;
-    REFUSED("indexer_topk: desc.size is 1, this library knows");
+    REFUSED("indexer_topk: desc.size is 1, less than 16");
     d = desc_of(0, 0);
     REFUSED("top_k 0");
     d = desc_of(2048, 4097);

@@ -513,7 +513,7 @@ TEST(bad_shapes_are_refused)
         assert_int_equal(attn_decode_plan_sizes(&s, &sizes), ATTN_BAD_ARGUMENT); \
         says(text);                                                              \
     } while (0)
-    REFUSED(s.size = 0, "plan: shape.size is 0, this library knows");
+    REFUSED(s.size = 0, "plan: shape.size is 0, less than 16");
     REFUSED(s.batch = -1, "batch -1");
     REFUSED(s.q_len = 0, "q_len 0");
     REFUSED(s.lists = 0, "lists 0");
