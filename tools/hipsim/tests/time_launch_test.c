@@ -268,9 +268,9 @@ static const char *const streams = "s_lshl_b32 s3, s2, 16\n"
                                    "s_cbranch_scc1 1b\n"
                                    "s_endpgm\n";
 
-/* Stores the cycles of 16 compute units with one workgroup each: *sampled from samples, *together
- * with all workgroups timed. Fails if they differ by 10 % from a run of the samples alone, which
- * interpolates by position: the workgroups are equal. */
+/* Times a launch of `groups` equal workgroups on 16 compute units that hold one workgroup each.
+ * Stores two results in cycles: *sampled with four workgroups timed, *together with all timed. The
+ * test fails if a launch with `samples_only` differs from *sampled by 10 % or more. */
 static void cycles_of_rounds(const char *text, unsigned groups, double *sampled, double *together)
 {
     struct time_config config = configuration();
