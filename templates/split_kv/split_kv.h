@@ -66,9 +66,9 @@ struct split_kv {
     /* Number of columns with rows of Q of their own; the other columns repeat these rows. 0: all
      * columns have rows of their own. */
     unsigned row_columns;
-    /* Number of groups, of equally many query heads each, into which the heads of a KV head are
-     * divided; 1: they are not divided. A workgroup has one group of its items' heads, and as many
-     * workgroups as groups share a work list. */
+    /* Number of equal groups of the query heads of a KV head; 1: they are not divided. A workgroup
+     * processes one group of its items' query heads. `head_groups` workgroups, one for each group,
+     * share a work list. */
     unsigned head_groups;
     bool own_columns; /* true: no two waves have the same column of O^T */
     /* True: O is set to zero while the first loads of K are in flight; false: LLVM may set it
@@ -143,10 +143,10 @@ void split_kv_find_item(struct split_kv *d, struct tir_value index);
 /** Returns `heads` (i32), an index or a number of KV heads, times the number of query heads of a KV
  * head. */
 struct tir_value split_kv_query_heads(struct split_kv *d, struct tir_value heads);
-/** Returns the index (i32) of the first query head of the item's rows of Q. */
+/** Returns the index (i32), among all query heads, of the first one in the item's rows of Q. */
 struct tir_value split_kv_first_head(struct split_kv *d);
-/** Returns the most rows of Q of an item, one for each query and head; 0: the kernel serves any
- * number of heads. */
+/** Returns the maximum number of rows of Q in an item, a row for each query and query head; 0: not
+ * known, since the kernel serves any number of heads. */
 unsigned split_kv_known_rows(const struct split_kv *d);
 
 /* Functions of rows.c: rows of Q, rows of the cache, and the end of the loop over keys. */

@@ -21,11 +21,11 @@ enum { ATT_XCDS = 8 };
 struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
                               struct tir_value before, struct tir_value n);
 
-/** Returns the index (i32) of a workgroup's work list, if `n` workgroups share each list. Sets
- * *part to the workgroup's index (i32) among these n. `lists` (i32) is the number of lists. The
- * grid has n times as many workgroups. The indices of workgroups that share a list differ by
- * ATT_XCDS, so that these are on one XCD. In the last, incomplete group of lists the indices differ
- * by 1. */
+/** Returns the index (i32) of the work list of this workgroup; `n` workgroups share each list. Sets
+ * *part to the workgroup's number (i32, 0 to n - 1) among them. `lists` (i32) is the number of
+ * lists, and the grid has n * lists workgroups. The workgroup IDs of a list's successive parts
+ * differ by ATT_XCDS, which puts them on one XCD. In the last ATT_XCDS lists, if these are fewer,
+ * the IDs differ by 1. */
 struct tir_value att_shared_list(struct tir_builder *b, int n, struct tir_value lists,
                                  struct tir_value *part);
 

@@ -54,9 +54,10 @@ static bool lds_addresses(struct wave *w, const struct inst *in, struct lane_mem
     return true;
 }
 
-/* Returns the lanes whose load writes no LDS (CDNA5 ISA, 3.3.3: the write is dropped if its address
- * is outside of the allocated LDS). Triton masks lanes by such an address. An address within the
- * LDS of a work-group processor is no mask but a mistake, and is reported as outside of LDS. */
+/* Returns a bit for each lane whose LDS address is beyond the whole LDS of a work-group processor.
+ * Triton masks lanes by such addresses: hardware drops writes beyond the kernel's allocation (CDNA5
+ * ISA, 3.3.3). Lanes beyond the allocation but within that LDS have no bit; mem_resolve() reports
+ * them. */
 static uint64_t masked_lanes(const struct wave *w, const struct lane_mem *lds)
 {
     const uint32_t limit = code_isa(w->launch->code)->lds_bytes;
