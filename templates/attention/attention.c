@@ -13,6 +13,9 @@
 
 bool att_scales_scores(const struct att_variant *v) { return v->soft_cap || v->logits; }
 
+/* True if the softmax takes the scores that att_softmax_cap() returns. A hook needs logits. */
+static bool caps_in_softmax(const struct att_variant *v) { return v->soft_cap && !v->logits; }
+
 /* Returns argument `arg` (f32), times `k_scale` (f32), the scale of the whole of K, if that has a
  * value. */
 static struct tir_value scaled(struct tir_builder *b, const char *arg, struct tir_value k_scale)
@@ -59,6 +62,8 @@ void att_attention_scale(struct att_attention *a, struct tir_type scores, struct
     const struct tir_value exponent =
         before ? tir_f32(a->b, ATT_LOG2E) : scaled(a->b, ARG_SCALE_LOG2, k_scale);
     a->softmax = att_softmax(a->b, scores, exponent);
+    if (caps_in_softmax(a->v))
+        att_softmax_set_cap(a->b, &a->softmax, tir_arg(a->b, ARG_SOFT_CAP, TIR_F32));
     if (a->room)
         a->softmax.room = a->room;
     if (a->cut && a->sum_row)
@@ -76,7 +81,8 @@ static struct tir_value cap_scores(struct att_attention *a, struct tir_value s)
 {
     struct tir_builder *const b = a->b;
     const struct tir_value cap = tir_arg(b, ARG_SOFT_CAP, TIR_F32);
-    return att_soft_cap(b, s, cap, tir_mul(b, a->score_scale, tir_rcp(b, cap)));
+    const struct tir_value rate = tir_mul(b, a->score_scale, tir_rcp(b, cap));
+    return caps_in_softmax(a->v) ? att_softmax_cap(b, s, cap, rate) : att_soft_cap(b, s, cap, rate);
 }
 
 /* Returns the i32 type with the shape and layout of a block's scores, for indices of keys and
@@ -373,6 +379,12 @@ static struct tir_value rows_of_sums(struct att_attention *a, struct tir_value o
         output = tir_half(b, output, row >= n);
     }
     return tir_relayout(b, tir_col_max(b, output), tir_layout_of(b->f, a->softmax.vector));
+}
+
+struct tir_value att_attention_maximum(const struct att_attention *a,
+                                       const struct tir_value carried[])
+{
+    return att_softmax_end_maximum(a->b, &a->softmax, carried[ATT_CARRY_M]);
 }
 
 struct tir_value att_attention_denominator(struct att_attention *a,

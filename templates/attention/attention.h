@@ -241,6 +241,10 @@ struct tir_value att_attention_scale_rest(const struct att_attention *a, struct 
 /** True if l is the sum of the rounded weights, and each instruction adds two of them. */
 bool att_attention_sums_pairs(const struct att_attention *a);
 
+/** Returns the maximum m after the loop, as parameter m of att_softmax_finish(). */
+struct tir_value att_attention_maximum(const struct att_attention *a,
+                                       const struct tir_value carried[]);
+
 /** Returns the denominator l after the loop, as parameter l of att_softmax_finish(). */
 struct tir_value att_attention_denominator(struct att_attention *a,
                                            const struct tir_value carried[]);

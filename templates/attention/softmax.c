@@ -182,15 +182,22 @@ struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax
     return tir_mul(b, tir_add(b, e->m, tir_log2(b, e->l)), tir_float_like(b, e->l, ATT_LN2));
 }
 
-/* Returns cap * tanh(y) = cap - 2 cap / (e^2y + 1) of scores s. `rate2` is log2(e^2y) / s, and
- * `down` is -2 cap; all are f32. The absolute error is one last bit of `cap`. */
-static struct tir_value cap_by_exp(struct tir_builder *b, struct tir_value s, struct tir_value cap,
-                                   struct tir_value rate2, struct tir_value down)
+/* Returns -1 / (e^2y + 1) of scores s. `rate2` (f32) is log2(e^2y) / s. The absolute error is one
+ * last bit of 1. */
+static struct tir_value cap_share(struct tir_builder *b, struct tir_value s, struct tir_value rate2)
 {
     const struct tir_type t = tir_typeof(b->f, s);
     const struct tir_value e = tir_exp2(b, tir_mul(b, s, tir_splat(b, rate2, t)));
-    const struct tir_value r = tir_rcp(b, tir_add(b, e, tir_float_like(b, e, 1.0f)));
-    return tir_fma(b, r, tir_splat(b, down, t), tir_splat(b, cap, t));
+    return tir_rcp(b, tir_sub(b, tir_float_like(b, e, -1.0f), e));
+}
+
+/* Returns cap * tanh(y) = cap - 2 cap / (e^2y + 1) of scores s. `rate2` is log2(e^2y) / s, and `up`
+ * is 2 cap; all are f32. The absolute error is one last bit of `cap`. */
+static struct tir_value cap_by_exp(struct tir_builder *b, struct tir_value s, struct tir_value cap,
+                                   struct tir_value rate2, struct tir_value up)
+{
+    const struct tir_type t = tir_typeof(b->f, s);
+    return tir_fma(b, cap_share(b, s, rate2), tir_splat(b, up, t), tir_splat(b, cap, t));
 }
 
 /* Returns cap * tanh(y) of f32 `y` by a series: y - y^3/3 + 2 y^5/15 - 17 y^7/315 + 62 y^9/2835.
@@ -211,10 +218,10 @@ static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
 static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                     struct tir_value rate)
 {
-    const struct tir_value down = tir_mul(b, cap, tir_f32(b, -2.0f));
+    const struct tir_value up = tir_mul(b, cap, tir_f32(b, 2.0f));
     const struct tir_value y = tir_mul(b, s, att_like(b, rate, s));
     const struct tir_value series = cap_by_series(b, y, cap);
-    const struct tir_value other = cap_by_exp(b, y, cap, tir_f32(b, 2 * ATT_LOG2E), down);
+    const struct tir_value other = cap_by_exp(b, y, cap, tir_f32(b, 2 * ATT_LOG2E), up);
     const struct tir_value small = tir_cmp_lt(b, tir_abs(b, y), tir_float_like(b, y, 0.375f));
     return tir_select(b, small, series, other);
 }
@@ -236,19 +243,53 @@ static struct tir_value cap_by_halves(struct tir_builder *b, struct tir_value s,
     return tir_relayout(b, tir_stack(b, upper, lower), own);
 }
 
-/* Computes the soft cap by an exponential or by a series. Up to a cap of 512 the last bit of `cap`
- * is at most 2^-14 of a logit, so the exponential suffices. With a larger cap, scores much smaller
- * than the cap use the series. */
-struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
-                              struct tir_value rate)
+/* Returns a scalar i1: true if `cap` (f32) is so large that scores much smaller than the cap need a
+ * series. Up to a cap of 512 the last bit of `cap` is at most 2^-14 of a logit, so the exponential
+ * suffices. */
+static struct tir_value needs_series(struct tir_builder *b, struct tir_value cap)
+{
+    return tir_cmp_gt(b, cap, tir_f32(b, 512.0f));
+}
+
+/* Returns the soft cap of scores `s`. `whole`: the result is a logit for any cap, as with
+ * att_soft_cap(). Otherwise it is as with att_softmax_cap(). */
+static struct tir_value cap_scores(struct tir_builder *b, struct tir_value s, struct tir_value cap,
+                                   struct tir_value rate, bool whole)
 {
     const struct tir_type t = tir_typeof(b->f, s);
     const struct tir_value rate2 = tir_mul(b, rate, tir_f32(b, 2 * ATT_LOG2E));
-    const struct tir_value down = tir_mul(b, cap, tir_f32(b, -2.0f));
-    struct tir_if large = tir_begin_if(b, tir_cmp_gt(b, cap, tir_f32(b, 512.0f)), true, &t, 1);
+    struct tir_if large = tir_begin_if(b, needs_series(b, cap), true, &t, 1);
     const struct tir_value exact = cap_by_halves(b, s, cap, rate);
     tir_else(b, &large, &exact);
-    struct tir_value capped = cap_by_exp(b, s, cap, rate2, down);
+    struct tir_value capped = whole
+                                  ? cap_by_exp(b, s, cap, rate2, tir_mul(b, cap, tir_f32(b, 2.0f)))
+                                  : cap_share(b, s, rate2);
     tir_end_if(b, &large, &capped);
     return capped;
+}
+
+struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
+                              struct tir_value rate)
+{
+    return cap_scores(b, s, cap, rate, true);
+}
+
+struct tir_value att_softmax_end_maximum(struct tir_builder *b, const struct att_softmax *s,
+                                         struct tir_value m)
+{
+    return s->shift.id ? tir_add(b, m, tir_splat(b, s->shift, tir_typeof(b->f, m))) : m;
+}
+
+void att_softmax_set_cap(struct tir_builder *b, struct att_softmax *s, struct tir_value cap)
+{
+    const struct tir_value log2e = tir_f32(b, ATT_LOG2E), large = needs_series(b, cap);
+    const struct tir_value power = tir_mul(b, cap, log2e);
+    s->exponent = tir_select(b, large, log2e, tir_mul(b, power, tir_f32(b, 2.0f)));
+    s->shift = tir_select(b, large, tir_f32(b, 0.0f), power);
+}
+
+struct tir_value att_softmax_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
+                                 struct tir_value rate)
+{
+    return cap_scores(b, s, cap, rate, false);
 }

@@ -19,6 +19,9 @@ struct att_softmax {
     struct tir_value exponent;
     /* `exponent` in vector registers, f32, 1 x queries; no value: the loop uses `exponent`. */
     struct tir_value exponents;
+    /* f32 scalar: log2(e) times a logit, minus the score in the loop times `exponent`; no value: 0.
+     * att_softmax_end_maximum() adds it to m. */
+    struct tir_value shift;
     float room; /* log2 of the largest p for which m is not updated */
     /* f32 scalar: `room` in a register through the loop; no value: `room` is a constant in the
      * code. */
@@ -32,7 +35,8 @@ struct att_softmax {
 };
 
 /** Returns the softmax of scores of type `scores`. `exponent` (f32 scalar, not negative) is
- * log2(e), times the scale of the scores if they are not yet scaled. */
+ * log2(e), times the scale of the scores if they are not yet scaled. att_softmax_set_cap() changes
+ * it. */
 struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
                                struct tir_value exponent);
 
@@ -95,6 +99,11 @@ void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *s
 void att_softmax_rescale_some(struct tir_builder *b, const struct att_softmax_step *step,
                               struct tir_value *l, struct tir_value *o);
 
+/** Returns m after the loop, 1 x queries, as log2 of a power of e with a logit as exponent. `m` is
+ * the loop's running maximum. */
+struct tir_value att_softmax_end_maximum(struct tir_builder *b, const struct att_softmax *s,
+                                         struct tir_value m);
+
 /** The factor for O after the loop, and the state from which LSE is computed; all 1 x queries. */
 struct att_softmax_end {
     struct tir_value inverse; /* 1 / l, the factor for O; 0 for a query without a visible key */
@@ -116,5 +125,15 @@ struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax
 /** Returns cap * tanh(s * rate) of scores `s`. `cap` and `rate` are f32 scalars. */
 struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                               struct tir_value rate);
+
+/** Sets s->exponent and s->shift for scores that att_softmax_cap() returns. `cap`: f32 scalar. */
+void att_softmax_set_cap(struct tir_builder *b, struct att_softmax *s, struct tir_value cap);
+
+/** Returns the soft cap of scores `s` for a softmax of att_softmax_set_cap(). `cap` and `rate` are
+ * f32 scalars. The result times exponent, plus shift, is log2(e) cap tanh(s rate). Up to a cap of
+ * 512 the result is -1 / (e^(2 s rate) + 1), from -1 to 0. So neither the factor 2 cap nor the
+ * summand cap takes an instruction for each score. */
+struct tir_value att_softmax_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
+                                 struct tir_value rate);
 
 #endif

@@ -393,8 +393,8 @@ void prefill_finish(struct prefill *p, const struct prefill_out_place *place)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value *const carried = p->carried;
-    struct state s = {carried[ATT_CARRY_M], att_attention_denominator(&p->attention, carried),
-                      carried[ATT_CARRY_O]};
+    struct state s = {att_attention_maximum(&p->attention, carried),
+                      att_attention_denominator(&p->attention, carried), carried[ATT_CARRY_O]};
     if (p->source.kind == PREFILL_PAGE_COPIES)
         s.o = only_with_keys(p, s.o);
     if (prefill_has_halves(p))

@@ -85,6 +85,6 @@ struct split_kv_state split_kv_end_keys(struct split_kv *d, struct tir_if *some,
     if (d->zero_late)
         carried[ATT_CARRY_O] = tir_materialize(b, carried[ATT_CARRY_O]);
     tir_end_if(b, some, carried);
-    return (struct split_kv_state){carried[ATT_CARRY_M], carried[ATT_CARRY_L],
-                                   carried[ATT_CARRY_O]};
+    return (struct split_kv_state){att_attention_maximum(&d->attention, carried),
+                                   carried[ATT_CARRY_L], carried[ATT_CARRY_O]};
 }

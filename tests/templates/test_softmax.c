@@ -60,8 +60,25 @@ static void run(struct program *p, const float *in, float *out, const float numb
     tir_func_destroy(p->f);
 }
 
-/* Checks cap tanh(s rate) for scores from far below the cap to far above it. */
-static void check_cap(float cap, double bound)
+/* Returns the logits of scores `s` with a soft cap, from att_soft_cap() or, if `softmax`, from what
+   a softmax adds up: the scores of att_softmax_cap() times exponent, plus shift. */
+static struct tir_value cap_of(struct program *p, struct tir_value s, bool softmax)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value cap = tir_arg(b, "cap", TIR_F32), rate = tir_arg(b, "rate", TIR_F32);
+    if (!softmax)
+        return att_soft_cap(b, s, cap, rate);
+    struct att_softmax x = att_softmax(b, p->scores, rate);
+    att_softmax_set_cap(b, &x, cap);
+    const struct tir_value log2 =
+        tir_fma(b, att_softmax_cap(b, s, cap, rate), tir_splat(b, x.exponent, p->scores),
+                tir_splat(b, x.shift, p->scores));
+    return tir_mul(b, log2, tir_float_like(b, log2, ATT_LN2));
+}
+
+/* Checks cap tanh(s rate), as computed by cap_of(), for scores from far below the cap to far above
+   it. */
+static void check_cap_of(float cap, double bound, bool softmax)
 {
     static float in[KEYS * LANES], out[KEYS * LANES];
     const float rate = 1 / cap;
@@ -70,9 +87,7 @@ static void check_cap(float cap, double bound)
     struct program p = begin();
     struct tir_builder *const b = &p.b;
     const struct tir_value s = tir_tile_load(b, view(&p, "in", KEYS), tir_i32(b, 0), p.scores);
-    const struct tir_value capped =
-        att_soft_cap(b, s, tir_arg(b, "cap", TIR_F32), tir_arg(b, "rate", TIR_F32));
-    tir_tile_store(b, view(&p, "out", KEYS), tir_i32(b, 0), capped);
+    tir_tile_store(b, view(&p, "out", KEYS), tir_i32(b, 0), cap_of(&p, s, softmax));
     run(&p, in, out, (const float[]){cap, rate});
     for (int i = 0; i < KEYS * LANES; i++) {
         const double want = cap * tanh((double)in[i] / cap);
@@ -80,6 +95,12 @@ static void check_cap(float cap, double bound)
             fail_msg("cap %g of %g is %.9g, not %.9g", (double)cap, (double)in[i], (double)out[i],
                      want);
     }
+}
+
+static void check_cap(float cap, double bound)
+{
+    check_cap_of(cap, bound, false);
+    check_cap_of(cap, bound, true);
 }
 
 /* An error of a logit is a relative error of p: 2^-12 is an eighth of bf16's rounding of p. */
@@ -147,6 +168,26 @@ TEST(sinks_may_be_infinite)
         else
             assert_float_equal(out[LANES + 17], rows[i].lse, 1e-6);
     }
+}
+
+/* A row whose scores are lower by the shift has the LSE of its logits, and a sink is compared with
+ * these. Two keys of logit 8 ln 2 and a sink of weight 2^8 make a denominator of 3 * 2^8. */
+TEST(shift_is_added_to_m)
+{
+    static float in[1], out[2 * LANES];
+    struct program p = begin();
+    struct tir_builder *const b = &p.b;
+    struct att_softmax s = att_softmax(b, p.scores, tir_arg(b, "exponent", TIR_F32));
+    s.shift = tir_f32(b, 5);
+    const struct tir_value m =
+        att_softmax_end_maximum(b, &s, tir_splat(b, tir_f32(b, 3), s.vector));
+    const struct att_softmax_end end = att_softmax_finish(
+        b, &s, m, tir_splat(b, tir_f32(b, 2), s.folded), tir_arg(b, "cap", TIR_F32));
+    tir_tile_store(b, view(&p, "out", 1), tir_i32(b, 0), end.inverse);
+    tir_tile_store(b, view(&p, "out", 2), tir_i32(b, 1), att_softmax_lse(b, &end));
+    run(&p, in, out, (const float[]){(float)(8 * log(2)), 1});
+    assert_float_equal(out[17], 1 / 3.0f, 1e-6);
+    assert_float_equal(out[LANES + 17], log(3 * 256), 1e-5);
 }
 
 /* Rounds to fp8 e4m3: four significant bits. */
