@@ -146,13 +146,22 @@ struct tir_value rope_decode_replace_values(struct decode *d, struct tir_value v
     return replace(d, v, &d->now.v_scales.rows, key, true);
 }
 
+/* Returns the spans in which a row of k, or of v if `value`, is stored in the cache. A packed span
+ * stores two neighbours of a head at once, and V of a SHUFFLE cache has neighbours apart. */
+static const struct rope_shape *shape_of_row(struct decode *d, bool value)
+{
+    const struct rope *const kv = &rope_decode_of(d)->kv;
+    const bool apart = value && d->kv.value.c.shuffle && kv->rotated.packed;
+    return apart ? &kv->values : &kv->rotated;
+}
+
 /* Stores the row of k, or of v if `value`, of new token `token` (index) from LDS in its slot of the
  * cache. */
 static void store_token(struct decode *d, int token, bool value)
 {
     struct tir_builder *b = &d->kv.b;
     struct rope_decode *s = rope_decode_of(d);
-    const struct rope_shape *const shape = &s->kv.rotated;
+    const struct rope_shape *const shape = shape_of_row(d, value);
     const struct tir_value key = rope_decode_key(d, token);
     const struct tir_value at = tir_shl(b, att_page_of(&d->kv.paging, key), tir_i32(b, 2));
     const struct tir_value page =
