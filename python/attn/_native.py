@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds libattn, loads it through cffi, and raises its statuses as exceptions."""
 import ctypes.util
+import importlib.util
 import os
 import pathlib
 
@@ -89,6 +90,14 @@ def bundled(*names):
     return None
 
 
+def in_package(package, name):
+    """Returns the path of a file of another installed package, whose wheel has only programs and libraries. None if
+    there is no such package or file."""
+    spec = importlib.util.find_spec(package)
+    places = spec.submodule_search_locations if spec else None
+    return next((path for place in places or () for path in [os.path.join(place, name)] if os.path.exists(path)), None)
+
+
 def beside_library(name):
     """Returns the path of a file below the directory of the loaded libattn, or None if there is none."""
     with open("/proc/self/maps") as maps:
@@ -104,18 +113,20 @@ def library_path():
 
 
 def compiler_path():
-    """Returns the attnc command: ATTN_ATTNC, else the wheel's, else the one in PATH."""
-    return os.environ.get("ATTN_ATTNC") or bundled("bin/attnc") or "attnc"
+    """Returns the attnc command: ATTN_ATTNC, else the one in this wheel, else in attnc's wheel, else in PATH."""
+    return os.environ.get("ATTN_ATTNC") or bundled("bin/attnc") or in_package("attnc", "bin/attnc") or "attnc"
 
 
 def simulator_path():
-    """Returns the path of hipsim's libamdhip64: ATTN_HIPSIM, else the wheel's, else the file below libattn's
-    directory."""
+    """Returns the path of hipsim's libamdhip64: ATTN_HIPSIM, else the one in this wheel, else the file below libattn's
+    directory, else the one in attnc's or hipsim's wheel."""
     path = (os.environ.get("ATTN_HIPSIM") or bundled("attnc/hipsim/libamdhip64.so*") or
-            beside_library("attnc/hipsim/libamdhip64.so.5"))
+            beside_library("attnc/hipsim/libamdhip64.so.5") or
+            in_package("attnc", "lib/attnc/hipsim/libamdhip64.so.5") or
+            in_package("hipsim", "lib/attnc/hipsim/libamdhip64.so.5"))
     if not path:
         raise AttnError("ATTN_NO_HIP", "this installation has no simulated GPU: set ATTN_HIPSIM to "
-                        "hipsim's libamdhip64.so.5, or install the wheel with hipsim")
+                        "hipsim's libamdhip64.so.5, or install the wheel of attnc or of hipsim")
     return path
 
 

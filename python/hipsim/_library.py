@@ -22,11 +22,13 @@ class HipsimError(RuntimeError):
 
 
 def library_path():
-    """Returns the path of the simulator's libamdhip64: HIPSIM_LIBRARY, in the wheel, or in an installed attnc."""
+    """Returns the path of the simulator's libamdhip64: HIPSIM_LIBRARY, in the wheel, in attnc's wheel, or in an
+    installed attnc."""
     if os.environ.get("HIPSIM_LIBRARY"):
         return os.environ["HIPSIM_LIBRARY"]
     package = pathlib.Path(__file__).resolve().parent
-    folders = [package / "lib", *package.parent.glob(".*.mesonpy.libs/attnc/hipsim")]
+    folders = [package / PLACES[0], package.parent / "attnc" / PLACES[0]]
+    folders += package.parent.glob(".*.mesonpy.libs/attnc/hipsim")
     folders += [pathlib.Path(prefix) / place for prefix in (sys.prefix, "/usr/local", "/usr") for place in PLACES]
     for folder in folders:
         for name in NAMES:

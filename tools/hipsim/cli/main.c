@@ -120,11 +120,11 @@ static bool find_self(char self[PATH_BYTES])
     return true;
 }
 
-/* Sets `folder` to the folder of libamdhip64: in the build tree, where `meson install` puts it, or
- * in the wheel. False if none has it. */
+/* Sets `folder` to the folder of libamdhip64: in the build tree, or where `meson install` and the
+ * wheels put it. Returns false if neither has it. */
 static bool find_library(char folder[PATH_BYTES])
 {
-    static const char *const places[] = {"../hip", "../" HIPSIM_LIBDIR "/attnc/hipsim", "../lib"};
+    static const char *const places[] = {"../hip", "../" HIPSIM_LIBDIR "/attnc/hipsim"};
     char self[PATH_BYTES], path[2 * PATH_BYTES];
     if (!find_self(self))
         return false;
