@@ -9,16 +9,37 @@ trap 'rm -rf "$root"' EXIT
 cd "$root"
 fail() { echo "on_gpu: $*" >&2; exit 1; }
 export XDG_CACHE_HOME="$root/cache"
-mkdir here lines
+mkdir -p here lines in/hooks
 echo 'kernels: [{ op: decode, head_dim: 64, gqa: 8, page_size: 16 }]' >d.yaml
-cp d.yaml shapes # a description may have the name of another file of the archive
+# A description may have the name of another file of the archive.
+echo 'kernels: [{ op: decode, head_dim: 64, gqa: 8, page_size: 16, logits: hooks/half.c }]' >in/shapes
+echo '#define FACTOR 0.5f' >'in/hooks/a factor.h'
+cat >in/hooks/half.c <<'END'
+#include <attn_hook.h>
+#include "a factor.h"
+
+float attn_logits(float logit, int query, int key, int head, int q_len, int kv_len, const ATTN_DEVICE void *arg)
+{
+    return FACTOR * logit;
+}
+END
 echo 'decode batch=1,k=128,heads=8' >lines/shapes
 LD_LIBRARY_PATH="$2" HIPSIM=target=gfx950 SHAKY=noise=1,execute=4096 \
-    "$attnc" on-gpu shapes --short --shapes lines/shapes -o here/out.tar.gz 2>log || { cat log; exit 1; }
+    "$attnc" on-gpu in/shapes --short --shapes lines/shapes -o here/out.tar.gz 2>log || { cat log; exit 1; }
 grep -q '1 kernel, a minute' log || fail 'no estimate'
 grep -qF '[5/5] tune: good' log || fail 'no progress'
 ! "$attnc" on-gpu d.yaml --device sim -o here/out.tar.gz 2>again || fail 'replaced results'
 grep -q 'remove it' again || fail 'no advice'
+
+# Hooks in two folders, and one that is not below its description's folder.
+mkdir -p second/hooks outside
+cp in/shapes second/second.yaml
+cp in/hooks/* second/hooks
+sed 's:hooks/half:../in/hooks/half:' in/shapes >outside/third.yaml
+status=0
+"$attnc" on-gpu outside/third.yaml in/shapes second/second.yaml --device sim --short -o two.tar.gz 2>places || status=$?
+[ "$status" -eq 1 ] && grep -q 'put them into one folder' places || { cat places; fail 'took hooks of two folders'; }
+grep -q '/in/hooks/half.c is outside .*/outside, so the archive lacks it' places || { cat places; fail 'a missing hook is not named'; }
 
 mkdir other && cp d.yaml other
 status=0
@@ -30,7 +51,11 @@ tar -C there -xzf here/out.tar.gz
 for file in on-gpu.json verify.json bench.out tuned.yaml tuned.attnpack tuned.sqlite loops; do
     [ -s "there/out/$file" ] || fail "$file is missing"
 done
-cmp d.yaml there/out/descriptions/shapes && cmp lines/shapes there/out/shapes || fail 'a description and another file share a name'
+for file in half.c 'a factor.h'; do
+    cmp "in/hooks/$file" "there/out/descriptions/hooks/$file" || fail "$file is missing"
+done
+[ ! -e there/out/descriptions/hooks/attn_hook.h ] || fail 'the archive has a file of attnc'
+cmp in/shapes there/out/descriptions/shapes && cmp lines/shapes there/out/shapes || fail 'a description and another file share a name'
 python3 - there/out/on-gpu.json "$root" <<'END' || fail 'facts are wrong'
 import json, sys
 text = open(sys.argv[1]).read()
@@ -48,13 +73,14 @@ END
 # Elsewhere there is no such GPU, and what arrives is enough. Times vary by
 # 1 %, and what varies is no reason to change a parameter.
 unset LD_LIBRARY_PATH
+mv in away
 "$attnc" calibrate here/out.tar.gz >fit || { cat fit; exit 1; }
 for line in 'SIMULATED' 'gfx950 --parameters (nothing changes)' 'root mean square'; do
     grep -qF -- "$line" fit || { cat fit; fail "$line is missing"; }
 done
 # In older archives the descriptions are beside the other files.
 cp -r there older && rm older/out/loops
-mv older/out/descriptions/shapes older/out/old.yaml && rmdir older/out/descriptions
+mv older/out/descriptions/shapes older/out/old.yaml && mv older/out/descriptions/hooks older/out && rmdir older/out/descriptions
 sed 's/"shapes"/"old.yaml"/' older/out/on-gpu.json >facts && mv facts older/out/on-gpu.json
 tar -C older -czf older.tar.gz out
 "$attnc" calibrate older.tar.gz >fit || { cat fit; fail 'does not read an older archive'; }

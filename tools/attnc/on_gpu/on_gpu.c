@@ -19,6 +19,7 @@
 #include "tools/attnc/cli/output.h"
 #include "tools/attnc/cli/pack_file.h"
 #include "tools/attnc/on_gpu/archive.h"
+#include "tools/attnc/on_gpu/copy_hooks.h"
 #include "tools/attnc/on_gpu/machine.h"
 #include "tools/attnc/on_gpu/step.h"
 
@@ -51,8 +52,8 @@ static const struct option_row options[] = {
 };
 
 /* The commands of attnc that on-gpu runs. Variables in a command are replaced: $D by the
- * descriptions, $G by the target, $V by the device. $S is replaced by the option --shapes, $B by
- * the budget in seconds. With --short the options `brief` are added. */
+ * descriptions, $G by the target, $V by the device. $S is replaced by the option --shapes, $H by
+ * --hooks, $B by the budget in seconds. With --short the options `brief` are added. */
 static const struct step {
     const char *name, *line, *brief;
     /* Estimated seconds of the step, and the part for each kernel of the pack. No GPU has measured
@@ -60,11 +61,11 @@ static const struct step {
     double seconds, kernel_seconds;
 } steps[] = {
     {"build", "build $D --target $G -o plain.attnpack -q", "", 1, 1},
-    {"verify", "verify plain.attnpack --device $V -q --save verify.json", "--shapes 1", 5, 10},
+    {"verify", "verify plain.attnpack --device $V $H -q --save verify.json", "--shapes 1", 5, 10},
     {"bench", "bench plain.attnpack --device $V --json $S", "--seconds 0.5 --flush 16", 5, 8},
     {"loops", "probes --device $V --target $G -o " ARCHIVE_LOOPS, "", 90, 0},
     {"tune",
-     "tune $D --target $G --device $V $S --budget $B -o tuned.attnpack --db " ARCHIVE_DB
+     "tune $D --target $G --device $V $S $H --budget $B -o tuned.attnpack --db " ARCHIVE_DB
      " --shard 1/1",
      "--tiles 1 --verify 1 --seconds 1 --flush 1", 0, 0},
 };
@@ -81,6 +82,7 @@ struct visit {
     char descriptions[MOST_DESCRIPTIONS][PATH_MAX]; /* absolute paths */
     size_t description_count;
     char shapes[PATH_MAX]; /* absolute path of the file given by --shapes; "": none */
+    char hooks[PATH_MAX];  /* absolute path of the folder of the descriptions' hooks; "": none */
     char budget[16];       /* seconds for the step "tune", as a number */
     int status[STEPS];     /* exit status of each step; -1: not run */
     double seconds[STEPS]; /* seconds that each step took */
@@ -152,21 +154,24 @@ static int find_descriptions(struct visit *v, int argc, char **argv)
     return EXIT_GOOD;
 }
 
-/* Makes the folder's part for descriptions and copies the descriptions there, for attnc calibrate;
- * without any, writes the built-in one. The steps read the originals, which may include files
- * beside them. Returns an exit_code after a message. */
+/* Makes the folder's part for descriptions and copies the descriptions there, with their hooks, for
+ * attnc calibrate. Without any, writes the built-in one. The steps read the originals. Returns an
+ * exit_code after a message. */
 static int take_descriptions(struct visit *v)
 {
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/" ARCHIVE_DESCRIPTIONS, v->folder) >= (int)sizeof(path))
+    char folder[PATH_MAX], path[PATH_MAX];
+    if (snprintf(folder, sizeof(folder), "%s/" ARCHIVE_DESCRIPTIONS, v->folder) >=
+        (int)sizeof(folder))
         return complain(EXIT_USER, "on-gpu: the path of %s is too long", v->folder);
-    if (mkdir(path, 0777) != 0)
-        return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
+    if (mkdir(folder, 0777) != 0)
+        return complain(EXIT_ENVIRONMENT, "%s: %s", folder, strerror(errno));
     if (!v->description_count)
         return write_own(v);
     for (unsigned i = 0; i < v->description_count; i++) {
         snprintf(path, sizeof(path), ARCHIVE_DESCRIPTIONS "/%s", name_of(v, i));
-        const int code = copy_in(v, v->descriptions[i], path);
+        int code = copy_in(v, v->descriptions[i], path);
+        if (code == EXIT_GOOD)
+            code = copy_hooks(v->descriptions[i], v->gpu.id.target, folder, v->hooks);
         if (code != EXIT_GOOD)
             return code;
     }
@@ -214,6 +219,15 @@ static int make_folder(struct visit *v)
                     errno == EEXIST ? "; remove it, or name another archive with -o" : "");
 }
 
+/* Appends an option and its value to a command line; nothing if the value is "". */
+static void add_option(struct step_line *line, const char *option, const char *value)
+{
+    if (!value[0])
+        return;
+    step_add(line, option);
+    step_add(line, value);
+}
+
 /* Appends a word of a step's table to a command line. A variable, which begins with $, is replaced
  * by its words. */
 static void add_word(const struct visit *v, struct step_line *line, const char *word)
@@ -222,10 +236,9 @@ static void add_word(const struct visit *v, struct step_line *line, const char *
         for (size_t i = 0; i < v->description_count; i++)
             step_add(line, v->descriptions[i]);
     } else if (!strcmp(word, "$S")) {
-        if (v->shapes[0]) {
-            step_add(line, "--shapes");
-            step_add(line, v->shapes);
-        }
+        add_option(line, "--shapes", v->shapes);
+    } else if (!strcmp(word, "$H")) {
+        add_option(line, "--hooks", v->hooks);
     } else {
         step_add(line, !strcmp(word, "$G")   ? v->gpu.id.target
                        : !strcmp(word, "$V") ? v->simulator ? "sim" : "hip"
