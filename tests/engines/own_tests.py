@@ -48,7 +48,7 @@ def run(suite, build, folder, checkout, target, rows):
         out.touch()
         job = {"target": target, "checkout": str(checkout), "rows": rows, "out": str(out), "vllm": suite.engine == "vllm",
                "folder": str(tests)}
-        command = [folder / "venv" / "bin" / "python", program, json.dumps(job)]
+        command = [build_tree.python(build, folder), program, json.dumps(job)]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               env=environment(build, target), cwd=folder, check=False)
         results = [json.loads(line) for line in out.read_text().splitlines()]
@@ -90,7 +90,7 @@ def main(suite, text):
     args = parse(suite, text)
     build, folder = args.build, args.folder
     checkout = (args.aiter or folder / "aiter").resolve()
-    needed = [folder / "venv", checkout / "op_tests", *([folder / suite.tests] if suite.engine == "vllm" else [])]
+    needed = [build_tree.python(build, folder), checkout / "op_tests", *([folder / suite.tests] if suite.engine == "vllm" else [])]
     if not all(path.exists() for path in needed):
         print(f"skipped: {HERE}/prepare.sh {folder} makes {', '.join(map(str, needed))}")
         return 77

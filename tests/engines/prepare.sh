@@ -1,20 +1,30 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# prepare.sh FOLDER [--aiter DIR] [--sources]: makes FOLDER/venv, an environment with vLLM and SGLang of PyPI (8 GB), FOLDER/aiter, AITER's
-# sources for op_tests.py, and FOLDER/vllm/tests, vLLM's tests for vllm_tests.py. Nothing needs a GPU: the wheels are of CUDA, whose
-# libraries PyTorch loads, and none of their kernels runs. Python 3.11. DIR has AITER's sources of the commit that op_tests.py
-# names, a checkout or an unpacked archive, and is not changed. Without --aiter the sources come from github.com. If github.com is not
-# reachable, everything else is made, and only op_tests.py lacks its sources. With --sources only FOLDER/aiter is made.
+# prepare.sh FOLDER [--aiter DIR] [--wheels DIR] [--sources]: makes FOLDER/venv, an environment with vLLM and SGLang of PyPI (8 GB),
+# FOLDER/aiter, AITER's sources for op_tests.py, and FOLDER/vllm/tests, vLLM's tests for vllm_tests.py. Nothing needs a GPU: the wheels
+# are of CUDA, whose libraries PyTorch loads, and none of their kernels runs. Python 3.11. --aiter names a checkout or an unpacked
+# archive of AITER's sources of the commit that op_tests.py names, and does not change it. Without --aiter the sources come from
+# github.com. If github.com is not reachable, everything else is made, and only op_tests.py lacks its sources. With --wheels the
+# environment also has attn, attnc and hipsim from the wheels of a release in DIR, for `run.py FOLDER/venv FOLDER`. With --sources only
+# FOLDER/aiter is made.
 set -eu
 fail() { echo "prepare: $*" >&2; exit 1; }
 here=$(cd "$(dirname "$0")" && pwd)
-folder='' aiter='' sources=false
+folder='' aiter='' wheels='' sources=false
 while [ $# -gt 0 ]; do
     case $1 in
     --aiter)
         [ $# -gt 1 ] || fail '--aiter needs a folder'
         aiter=$(cd "$2" 2>/dev/null && pwd) || fail "--aiter $2: no such folder"
         [ -d "$aiter/aiter" ] && [ -d "$aiter/op_tests" ] || fail "--aiter $2: a folder aiter or op_tests is missing: it is no AITER"
+        shift 2
+        ;;
+    --wheels)
+        [ $# -gt 1 ] || fail '--wheels needs a folder'
+        wheels=$(cd "$2" 2>/dev/null && pwd) || fail "--wheels $2: no such folder"
+        for name in attn attnc hipsim; do
+            ls "$wheels/$name"-*.whl >/dev/null 2>&1 || fail "--wheels $2: no wheel of $name is there"
+        done
         shift 2
         ;;
     --sources)
@@ -67,5 +77,6 @@ uv pip install IPython datasets scipy kernels zstandard av uvloop python-multipa
 uv pip install --no-deps torch_memory_saver outlines==0.1.11 timm==1.0.25 soundfile modelscope easydict distro build gguf
 # AITER's and vLLM's tests and what they compare with.
 uv pip install pytest pandas einops tabulate tblib pypi-simple
+[ -z "$wheels" ] || uv pip install --reinstall "$wheels"/attn-*.whl "$wheels"/attnc-*.whl "$wheels"/hipsim-*.whl
 [ -d vllm/tests ] || python "$here/source_tests.py" vllm 0.33.0 vllm
 python -c 'import importlib.metadata as m; print("vLLM", m.version("vllm"), "SGLang", m.version("sglang"))'

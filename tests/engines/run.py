@@ -4,6 +4,8 @@
 transformers'.
 
 FOLDER holds what does not belong into the tree: the environment that prepare.sh makes (7 GB, from PyPI) and the models.
+BUILD is a build tree, or an environment that `prepare.sh FOLDER --wheels DIR` makes,
+with a release's wheels.
 A case runs if its name contains one of the NAMEs; without NAMEs all run. Each case is a process. It passes if three
 things hold.
 
@@ -193,7 +195,7 @@ def main(words):
     unknown = build_tree.unknown(args.names, [one.name for one in CASES])
     if unknown:
         parser.error(f"no case has {' or '.join(map(repr, unknown))} in its name; --list prints all")
-    python = args.folder / "venv" / "bin" / "python"
+    python = build_tree.python(args.build, args.folder)
     if not python.exists():
         print(f"skipped, since there is no {python}: tests/engines/prepare.sh {args.folder} makes it")
         return 77

@@ -5,12 +5,13 @@ import sys
 
 import hipsim
 import torch
+from attn import _native
 
 
 def use_triton(target):
     """Makes Triton use the simulated GPU, for vLLM's kernels that are not attention. It is called before
     simulated_cuda.install(), and before anything loads the simulator."""
-    os.environ["HIPSIM_LIBRARY"] = os.environ["ATTN_HIPSIM"]
+    os.environ["HIPSIM_LIBRARY"] = _native.simulator_path()
     hipsim.use(target=target)
 
 
