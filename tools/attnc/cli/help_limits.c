@@ -40,6 +40,9 @@ struct op_limits {
     struct att_variant base;
     struct choice choices[MOST_CHOICES];
     int count;
+    /* Largest sample of each integer field of the dispatch key that every target compiles with the
+     * base; 0: none. */
+    int largest[ATT_FIELD_COUNT];
 };
 
 /* Sets field `f` of a variant as if the description gave it. A file field gets a file name unless
@@ -563,7 +566,7 @@ static void print_beside_numbers(const struct op_limits *l, enum att_field f,
     for (int other = 0; other < ATT_FIELD_COUNT; other++) {
         if (other == (int)f || !is_number(l, other))
             continue;
-        const int largest = largest_of(l, other);
+        const int largest = l->largest[other];
         struct att_variant v = l->base;
         set(&v, other, largest);
         sweep(&v, f, true, beside);
@@ -590,9 +593,12 @@ static void print_integer(const struct op_limits *l, enum att_field f)
         print_pairs(l, base);
     bool done[MOST_CHOICES] = {0};
     for (int i = 0; i < l->count; i++) {
+        done[i] = true;
+        if (!l->choices[i].targets)
+            continue;
         const struct att_variant v = with_choice(l, i);
         sweep(&v, f, true, sets[i]);
-        done[i] = !l->choices[i].targets || !memcmp(sets[i], base, sizeof(base));
+        done[i] = !memcmp(sets[i], base, sizeof(base));
     }
     for (int i = 0; i < l->count; i++) {
         if (done[i])
@@ -736,6 +742,8 @@ void print_limits(const struct att_template *op)
     if (!find_sizes(&l, false) && !find_sizes(&l, true))
         return;
     find_choices(&l);
+    for (int f = 0; f < ATT_FIELD_COUNT; f++)
+        l.largest[f] = is_number(&l, f) ? largest_of(&l, f) : 0;
     bool has_fields = false;
     for (int f = 0; f < ATT_FIELD_COUNT; f++) {
         if (!(op->takes >> f & 1) || att_fields[f].role != ATT_ROLE_KEY)
