@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # attnc_wheel.sh SOURCE [SUITE]...: the wheels and the tarball, installed on roots that have nothing else.
 #
-# On Debian 12 and 13 and Ubuntu 24.04 the wheel of attnc and the tarball compile and verify a kernel, with the same bytes,
-# run attnc on-gpu, and verify a prebuilt pack in at most two minutes of two cores. On Ubuntu 22.04, whose C library is too old for
-# attnc, pip refuses the wheel of attnc and installs that of libattn, which opens the pack. SUITEs choose roots; all by default.
-# It needs root and the network.
+# On Debian 12 and 13 and Ubuntu 24.04 the wheel of attnc and the tarball compile and verify a kernel, with the same bytes, and
+# run attnc on-gpu; the wheel of hipsim loads the simulator. attnc verifies every kernel of a prebuilt pack, on its first 6 shapes,
+# in at most two minutes of two cores. All shapes take longer (docs/install.md), too near to the limit on a machine with other work.
+# On Ubuntu 22.04, whose C library is too old for attnc, pip refuses the wheel of attnc and installs that of libattn, which opens
+# the pack. SUITEs choose roots; all by default. It needs root and the network.
 set -eu
 cd "$1"
 shift
@@ -20,8 +21,9 @@ if [ -z "$files" ]; then
     files=$(mktemp -d)
     tools/attnc/wheel "$files" >/dev/null
     tools/wheel "$files" -Dcompiler=false -Dhipsim=false >/dev/null
+    tools/hipsim/wheel "$files" >/dev/null
 fi
-ls "$files"/attnc-*-py3-none-manylinux_*.whl "$files"/attn-*-py3-none-manylinux_*.whl >/dev/null ||
+ls "$files"/attnc-*-py3-none-manylinux_*.whl "$files"/attn-*-py3-none-manylinux_*.whl "$files"/hipsim-*-py3-none-manylinux_*.whl >/dev/null ||
     fail 'a wheel has no manylinux tag'
 mkdir -p "$files/unpacked" "$files/packs"
 tar -xzf "$files"/attnc-*-linux-*.tar.gz -C "$files/unpacked"
@@ -36,7 +38,7 @@ wheel/bin/pip install -q --no-index ./attnc-*.whl
 tar -xzf attnc-*-linux-*.tar.gz
 rm attnc-*-linux-*.tar.gz
 tar -xzf llama3-*.tar.gz
-python3 - wheel/bin/attnc verify llama3/llama3.attnpack -q <<'PY'
+python3 - wheel/bin/attnc verify llama3/llama3.attnpack --shapes 6 -q <<'PY'
 import resource, subprocess, sys
 subprocess.run(sys.argv[1:], check=True)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -56,6 +58,10 @@ for folder in attnc-*/ wheel/lib/python3*/site-packages/attnc/; do
 done
 attnc-*/bin/attnc verify tar.attnpack --shapes 2 -q
 wheel/bin/attnc verify wheel.attnpack --shapes 2 -q
+python3 -m venv simulator
+simulator/bin/pip install -q --no-index ./hipsim-*.whl
+simulator/bin/hipsim run --help >/dev/null
+simulator/bin/python -c 'from hipsim import _library; _library.library().configure(target="gfx950")'
 wheel/bin/attnc on-gpu --device sim --short
 wheel/bin/attnc calibrate on-gpu.tar.gz | grep SIMULATED
 END
