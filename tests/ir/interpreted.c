@@ -209,7 +209,7 @@ static void run_after(void *context, const char *pass, const struct tir_func *f)
 {
     struct run *const r = context;
     const struct interpreted *const k = r->k;
-    if (r->failed_after || (k->lowerings_only && pass && strncmp(pass, "lower_", 6)))
+    if (r->failed_after)
         return;
     uint8_t kernarg[512] = {0};
     for (uint32_t i = 0; i < f->n_args; i++) {
@@ -226,26 +226,45 @@ static void run_after(void *context, const char *pass, const struct tir_func *f)
         r->failed_after = pass ? pass : "building";
 }
 
+/* Builds the kernel and runs it: as the template writes it, and after each pass or only after the
+ * last one. Sets r->failed_after if a result is wrong. */
+static void interpret(struct run *r, bool each_pass)
+{
+    const struct interpreted *const k = r->k;
+    char why[128];
+    k->v->op->build(k->v, &tgt_find(k->v->target)->machine, &r->built);
+    for (int i = 0; i < 3; i++)
+        r->grid[i] = grid_dimension(r, i);
+    if (r->built.workgroups_most &&
+        r->grid[0] * r->grid[1] * r->grid[2] > r->built.workgroups_most) {
+        r->grid[0] = r->built.workgroups_most;
+        r->grid[1] = r->grid[2] = 1;
+    }
+    const struct tir_pass_options options = {.schedule = &r->built.schedule,
+                                             .round_trip = k->round_trip,
+                                             .observe = each_pass ? run_after : NULL,
+                                             .context = r};
+    if (!each_pass)
+        run_after(r, NULL, r->built.func);
+    assert_true(tir_run_passes(r->built.func, &options, why));
+    if (!each_pass)
+        run_after(r, "the last pass", r->built.func);
+}
+
 void interpret_kernel(const struct interpreted *k)
 {
-    const struct tir_machine *const m = &tgt_find(k->v->target)->machine;
     struct run r = {.k = k};
     struct att_why reason = {.text = ""};
-    char why[128];
-    if (!k->v->op->check(k->v, m, &reason))
+    if (!k->v->op->check(k->v, &tgt_find(k->v->target)->machine, &reason))
         fail_msg("%s", reason.text);
-    k->v->op->build(k->v, m, &r.built);
-    for (int i = 0; i < 3; i++)
-        r.grid[i] = grid_dimension(&r, i);
-    const struct tir_pass_options options = {.schedule = &r.built.schedule,
-                                             .round_trip = k->round_trip,
-                                             .observe = run_after,
-                                             .context = &r};
-    if (r.built.workgroups_most && r.grid[0] * r.grid[1] * r.grid[2] > r.built.workgroups_most) {
-        r.grid[0] = r.built.workgroups_most;
-        r.grid[1] = r.grid[2] = 1;
+    interpret(&r, k->each_pass);
+    if (r.failed_after && !k->each_pass) {
+        tir_func_destroy(r.built.func);
+        r.failed_after = NULL;
+        interpret(&r, true);
+        if (!r.failed_after)
+            r.failed_after = "the last pass of another run";
     }
-    assert_true(tir_run_passes(r.built.func, &options, why));
     if (r.failed_after)
         fail_msg("%s is wrong after %s: %s", r.built.func->name, r.failed_after, r.why);
     tir_func_destroy(r.built.func);

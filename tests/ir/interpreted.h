@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a template's kernel in the interpreter, as the template writes it and after each pass. The
+ * Runs a template's kernel in the interpreter, as the template writes it and after passes. The
  * results must be right each time.
  */
 #ifndef TESTS_IR_INTERPRETED_H
@@ -84,13 +84,14 @@ struct interpreted {
     /** Checks the kernel's outputs other than `attention`. False: `why` says what is wrong. May be
      * NULL. */
     bool (*is_right)(const void *problem, char why[TIR_WHY]);
-    unsigned grid[3];    /* workgroups in x, y, z; 0: as the kernel's arguments give them */
-    bool lowerings_only; /* runs the kernel only after passes named lower_* */
-    bool round_trip;     /* also prints and parses the kernel after each pass */
+    unsigned grid[3]; /* workgroups in x, y, z; 0: as the kernel's arguments give them */
+    bool each_pass;   /* runs the kernel after each pass; false: only after the last pass, and
+                       * after each pass if that result is wrong */
+    bool round_trip;  /* also prints and parses the kernel after each pass */
 };
 
-/** Builds the kernel, and runs it after every pass. The test fails if a result is wrong, and names
- * the last pass. */
+/** Builds the kernel. Runs it as the template writes it and after passes, as k->each_pass says. The
+ * test fails if a result is wrong, and names the first pass with such a result. */
 void interpret_kernel(const struct interpreted *k);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Finds the pass that makes a result wrong. Prefill runs in the interpreter as the template writes
- * it and after each pass, against softmax(scale Q K^T) V in double. A template that is wrong fails
- * at "building", a pass that breaks something at its own name. If a result is right here and wrong
- * on a device, the lowering to LLVM is at fault.
+ * it and after the last pass, against softmax(scale Q K^T) V in double; if that result is wrong,
+ * after each pass. A template that is wrong fails at "building", a pass that breaks something at
+ * its own name. If a result is right here and wrong on a device, the lowering to LLVM is at fault.
  */
 #include <math.h>
 

@@ -188,6 +188,7 @@ static void run_problem(const struct tgt *t, enum att_rope rope, enum att_kv_lay
                                            .poison = poison,
                                            .is_right = is_right,
                                            .grid = {3, 1, 1},
+                                           .each_pass = true,
                                            .round_trip = true});
     free(p);
 }

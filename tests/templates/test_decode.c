@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests decode in the interpreter, as the template writes it and after every pass. The reference is
- * softmax(scale Q K^T + mask) V in double over a paged cache. Further tests look at its machine
+ * Tests decode in the interpreter, as the template writes it and after the last pass. The reference
+ * is softmax(scale Q K^T + mask) V in double over a paged cache. Further tests look at its machine
  * code.
  */
 #include "ir/arith.h"

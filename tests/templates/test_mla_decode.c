@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests absorbed latent attention in the interpreter, as the template writes it and after every
- * lowering. The reference is softmax(scale (q_nope c + q_pe k_pe) + mask) c in double over a paged
+ * Tests absorbed latent attention in the interpreter, as the template writes it and after the last
+ * pass. The reference is softmax(scale (q_nope c + q_pe k_pe) + mask) c in double over a paged
  * latent cache. Further tests look at its machine code.
  */
 #include "ir/arith.h"
@@ -423,8 +423,7 @@ static void run_case(const char *target, bool listed, const struct setting *s, u
                                            .problem = &p,
                                            .argument = argument,
                                            .attention = result_of(&p),
-                                           .is_right = is_right,
-                                           .lowerings_only = true});
+                                           .is_right = is_right});
     free_tensors(&p);
 }
 
