@@ -5,13 +5,16 @@ The AMD backend's own driver compiles and launches; this one replaces what it wo
 stream, benchmarks. Kernels read and write the memory of CPU tensors, which is registered for exactly one launch, so
 that the checks know its bounds. A launch ends before the call returns, since nothing else orders the host's reads.
 """
+import hashlib
 import os
+import pathlib
 
 from hipsim._cuda import Cuda
 from hipsim._library import HipsimError
 
 HIP_MAJOR = 6  # of the headers that Triton's launcher is compiled with
 BUILDS_FROM = (3, 4)
+NAME = "libamdhip64.so"  # the end of a path that Triton takes for the HIP library
 
 
 def storage(x):
@@ -127,10 +130,26 @@ def check_version():
         raise HipsimError(f"Triton {triton.__version__}: hipsim needs 3.4 or newer")
 
 
+def named_library(path):
+    """Returns a path of the library `path` that ends in libamdhip64.so, as Triton demands. In a wheel, which cannot have
+    links, its name ends in a version: then the path is a link in the user's cache. Triton compiles the path into a
+    program that it keeps, so it is the same in each process."""
+    if path.endswith(NAME):
+        return path
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    link = cache / "hipsim" / hashlib.sha256(path.encode()).hexdigest()[:16] / NAME
+    if not link.exists():
+        link.parent.mkdir(parents=True, exist_ok=True)
+        other = link.with_name(f"{NAME}-{os.getpid()}")
+        other.symlink_to(path)
+        other.replace(link)  # another process may do the same
+    return str(link)
+
+
 def activate(simulator):
     """Makes the simulator Triton's GPU, and torch's too if torch is installed."""
     check_version()
-    os.environ["TRITON_LIBHIP_PATH"] = simulator.path
+    os.environ["TRITON_LIBHIP_PATH"] = named_library(simulator.path)
     simulator.configure(hip=HIP_MAJOR)
     from triton import runtime, testing
     runtime.driver.set_active(make_driver(simulator))

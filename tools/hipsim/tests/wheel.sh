@@ -24,4 +24,10 @@ unset HIPSIM_LIBRARY LD_LIBRARY_PATH PYTHONPATH
 venv/bin/hipsim run twice.co --grid 1 --block 4 --arg i32:4=21 --print 0 >log 2>&1 || fail 'the command fails'
 grep -qx 'argument 0: 42 42 42 42' log || fail 'the command is wrong'
 venv/bin/python -c 'from hipsim import _library; _library.Library(_library.library_path()).configure(target="mi355x")' >log 2>&1 || fail 'the package does not find its library'
+XDG_CACHE_HOME=$root/cache venv/bin/python -c 'import os
+from hipsim import _library, _triton
+path = _library.library_path()
+named = _triton.named_library(path)
+assert named.endswith("/libamdhip64.so") and os.path.samefile(named, path) and _triton.named_library(path) == named' >log 2>&1 ||
+    fail 'Triton does not take the library'
 echo 'hipsim installs and runs without attnc'
