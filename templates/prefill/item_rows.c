@@ -20,7 +20,7 @@
 #include "templates/workgroup/lds_map.h"
 #include "templates/workgroup/scalar.h"
 
-enum { LSE_BYTES = 4, PARTIAL_BYTES = 4, LANE_BYTES = 16 };
+enum { LSE_BYTES = 4, PARTIAL_BYTES = 4, LANE_BYTES = 16, LINE_BYTES = 128 };
 
 /* ---- Rows of an item: query, head and byte offset of each ---- */
 
@@ -137,12 +137,15 @@ static unsigned out_parts(const struct prefill *p, unsigned bytes)
     if (prefill_dv(p) != (unsigned)p->v->head_dim_v || prefill_v_parts(p) > 1)
         return 0;
     for (unsigned parts = 1; prefill_dv(p) / parts >= LEAST; parts *= 2)
-        if (all / parts <= p->staging.item_bytes)
+        if (all / parts <= p->staging.item_o)
             return parts;
     return 0;
 }
 
-void prefill_plan_item_rows(struct prefill *p, unsigned room)
+/* Implements the declaration in item_rows.h. If workgroups share a compute unit, loads of one wait
+ * for stores of another. Stores of whole cache lines are issued sooner. So if no other LDS is left,
+ * O passes through the buffers of K and V. This holds for parts of O with whole lines. */
+void prefill_plan_item_rows(struct prefill *p, unsigned room, unsigned keys)
 {
     unsigned q = 0, out = prefill_queries(p) * prefill_dv(p) * PREFILL_OUT_BYTES;
     for (unsigned i = 0; i < p->k.n_panels; i++) {
@@ -157,8 +160,16 @@ void prefill_plan_item_rows(struct prefill *p, unsigned room)
     while (out > room)
         out /= 2;
     p->staging.item_bytes = q <= room && q > out ? q : out;
-    if (p->staging.item_q == PREFILL_NO_ROOM && !out_parts(p, PARTIAL_BYTES))
-        p->staging.item_bytes = 0;
+    p->staging.item_o = p->staging.item_bytes;
+    if (p->staging.item_q != PREFILL_NO_ROOM || out_parts(p, PARTIAL_BYTES))
+        return;
+    p->staging.item_bytes = 0;
+    p->staging.item_o = prefill_residents(p->tile) > 1 ? keys : 0;
+    const unsigned parts = out_parts(p, PREFILL_OUT_BYTES);
+    if (parts && prefill_dv(p) / parts * PREFILL_OUT_BYTES >= LINE_BYTES)
+        p->staging.home = PREFILL_KV_ROOM;
+    else
+        p->staging.item_o = 0;
 }
 
 void prefill_issue_q_rows(struct prefill *p)

@@ -20,9 +20,9 @@ struct prefill_rows {
  * row of an item that the workgroup works on. */
 struct prefill_rows prefill_find_rows(struct prefill *p, struct tir_value index);
 
-/** Sets staging.item_bytes and staging.item_q, which say where in LDS an item's rows of Q and O
- * pass. `room`: unused bytes of LDS. */
-void prefill_plan_item_rows(struct prefill *p, unsigned room);
+/** Sets the members of p->staging that say where in LDS an item's rows of Q and O pass: home,
+ * item_q, item_bytes and item_o. `room`: unused bytes of LDS. `keys`: bytes of K and V in LDS. */
+void prefill_plan_item_rows(struct prefill *p, unsigned room, unsigned keys);
 
 /** Issues the loads of the workgroup's rows of Q of an item to registers, with neighbouring columns
  * in neighbouring lanes. prefill_store_q_rows() stores them in LDS. */

@@ -129,9 +129,12 @@ struct prefill_staging {
      * copied only when the work tile begins. */
     struct prefill_out_place o_beside_q;
     enum prefill_room item_q; /* for planned kernels: the place of an item's rows of Q */
-    /* For planned kernels: bytes of LDS for an item's rows of Q and O; 0: they do not pass through
-     * LDS. */
+    /* For planned kernels: bytes of LDS only for an item's rows of Q and O; 0: they have none. */
     unsigned item_bytes;
+    /* For planned kernels: bytes of LDS through which an item's rows of O pass. They are
+     * `item_bytes`, or the bytes of K and V if `home` is PREFILL_KV_ROOM. 0: O does not pass
+     * through LDS. */
+    unsigned item_o;
 };
 
 /** The work tile of the workgroup: some queries of one head of a sequence. In planned kernels it is

@@ -301,11 +301,11 @@ static void place_rows_in_keys(struct prefill *p)
     p->staging.bytes = room;
 }
 
-/* Sets the place of an item's rows of Q and O: the LDS after K and V. */
+/* Sets the places of an item's rows of Q and O: the LDS after K and V, or for O their buffers. */
 static void place_item_rows(struct prefill *p)
 {
     const unsigned taken = key_bytes(p) + 16 * (p->k.n_panels + 1), most = lds_limit(p);
-    prefill_plan_item_rows(p, taken < most ? most - taken : 0);
+    prefill_plan_item_rows(p, taken < most ? most - taken : 0, key_bytes(p));
 }
 
 /* Sets the places of Q and O in LDS, if they pass through LDS. A load of Q to registers would have
