@@ -397,6 +397,18 @@ TEST(counters_go_down_in_order)
     assert_true(clocks(GFX942, text[2], 1) == one);
 }
 
+/* The second load of a line comes from the L1. A store to that line goes to the L2. */
+TEST(lines_loaded_again_come_from_the_l1)
+{
+#define LOAD_LINE "scratch_load_dword v1, off, off\ns_waitcnt vmcnt(0)\n"
+#define STORE_LINE "scratch_store_dword off, v1, off\ns_waitcnt vmcnt(0)\n"
+    const double l2 = time_params_default(GFX942).l2_latency;
+    const double load = clocks(GFX942, LOAD_LINE, 1);
+    assert_true(load > l2);
+    assert_true(clocks(GFX942, LOAD_LINE LOAD_LINE, 1) - load < l2);
+    assert_true(clocks(GFX942, LOAD_LINE STORE_LINE, 1) - load >= l2);
+}
+
 /* A release of device scope walks the tags of the L2. An acquire delays later loads, but no counter
  * counts it. */
 TEST(fences_wait_for_their_caches)
