@@ -334,10 +334,23 @@ void comparison_weights_cut(struct ref_attention *a, const struct precision *p)
     a->weight_tiny = 2 * p->tiny / (1 - p->unit);
 }
 
-double late_query(const double *key, int dim, double scale)
+/* Returns the sum of the magnitudes of the elements of `key`. */
+static double sum_of_magnitudes(const double *key, int dim)
 {
     double sum = 0;
     for (int d = 0; d < dim; d++)
         sum += fabs(key[d]);
+    return sum;
+}
+
+double late_query(const double *key, int dim, double scale)
+{
+    const double sum = sum_of_magnitudes(key, dim);
     return sum > 0 ? exp2(nearbyint(log2(40 * log(2) / (scale * sum)))) : 0;
+}
+
+double slight_query(const double *key, int dim, double scale)
+{
+    const double sum = sum_of_magnitudes(key, dim);
+    return sum > 0 ? 12 * log(2) / (scale * sum) : 0;
 }

@@ -77,4 +77,10 @@ void comparison_weights_cut(struct ref_attention *a, const struct precision *p);
  * a new maximum, and the range of fp16, but not the range of float32. */
 double late_query(const double *key, int dim, double scale);
 
+/** Returns the magnitude of all elements of a query. With the signs of `key`, the query's logit
+ * times log2(e) is then 12. A key with a logit near 0 has a weight of 2^-12. fp8 has this
+ * number only if weights are relative to less than the largest one. `scale`: the softmax scale,
+ * times the query's own. */
+double slight_query(const double *key, int dim, double scale);
+
 #endif

@@ -18,17 +18,20 @@ enum { SEQUENCES_MAX = 6, RATIO_STEPS = 16, PAGE_STEPS = 4 };
 
 /* Flags of a shape. */
 enum {
-    HUGE_LOGIT = 1 << 0,   /* the last query points in the direction of the sequence's first key */
-    FAR = 1 << 1,          /* pages are spread over more than 4 GiB */
-    PADDED = 1 << 2,       /* q and out have rows after the last sequence */
-    LONG = 1 << 3,         /* only kernels without special features run the shape */
-    UNEVEN = 1 << 4,       /* qo_indptr: some sequences have fewer than q_len queries, or none */
-    SPLIT = 1 << 5,        /* keys are split by work lists, and partial results are compared */
-    OWN_SCALE = 1 << 6,    /* scale differs from 1 / sqrt(head_dim) */
-    TREE = 1 << 7,         /* for custom masks: the queries are a binary tree of draft tokens */
-    IN_ORDER = 1 << 8,     /* pages are consecutive */
-    LATE = 1 << 9,         /* a late key of each head has 2^40 times the weight of each other key */
-    UNSEEN = 1 << 10,      /* some parts of the plan have no key that a query sees */
+    HUGE_LOGIT = 1 << 0, /* the last query points in the direction of the sequence's first key */
+    FAR = 1 << 1,        /* pages are spread over more than 4 GiB */
+    PADDED = 1 << 2,     /* q and out have rows after the last sequence */
+    LONG = 1 << 3,       /* only kernels without special features run the shape */
+    UNEVEN = 1 << 4,     /* qo_indptr: some sequences have fewer than q_len queries, or none */
+    SPLIT = 1 << 5,      /* keys are split by work lists, and partial results are compared */
+    OWN_SCALE = 1 << 6,  /* scale differs from 1 / sqrt(head_dim) */
+    TREE = 1 << 7,       /* for custom masks: the queries are a binary tree of draft tokens */
+    IN_ORDER = 1 << 8,   /* pages are consecutive */
+    LATE = 1 << 9,       /* a late key of each head has 2^40 times the weight of each other key */
+    UNSEEN = 1 << 10,    /* some parts of the plan have no key that a query sees */
+    /* The first key has about 2^12 times the weight of each other key. Only kernels that round
+     * weights to fp8 run the shape. */
+    SLIGHT = 1 << 11,
     MODEL = VERIFY_CHOSEN, /* a model's heads, for the kernel that the pack's table selects */
 };
 
@@ -54,6 +57,7 @@ static const struct shape {
     } trace;
 } shapes[] = {
     {{"late maximum", LATE}, 16, 8, 1, 1, 3, {100, 300, 31}, 0, {0}},
+    {{"slight weights", SLIGHT}, 16, 8, 1, 1, 2, {600, 90}, 0, {0}},
     {{"ragged", UNEVEN}, 16, 8, 1, 1, 6, {63, 1, 64, 130, 17, 2}, 0, {0}},
     {{"items", SPLIT | UNEVEN}, 16, 8, 1, 2, 6, {150, 90, 0, 300, 430, 200}, 0, {0}},
     {{"one", 0}, 16, 1, 2, 1, 1, {1}, 0, {0}},
@@ -583,8 +587,19 @@ struct ref_attention decode_attention(struct call *c)
     return a;
 }
 
+/* Returns the magnitude of all elements of the query of head `h` and token `token` that has the
+ * signs of `key`. */
+static double pointing_size(struct call *c, const double *key, int64_t token, int h)
+{
+    const int dim = DESC(c, head_dim);
+    const double scale = decode_attention(c).scale * decode_q_scale(c, token, h);
+    if (call_has(c, SLIGHT))
+        return slight_query(key, dim, scale);
+    return call_has(c, LATE) ? late_query(key, dim, scale) : 16;
+}
+
 /* Gives the last query of each sequence the signs of the first key, or with LATE of a late key. So
- * the key has nearly all weight. */
+ * the key has nearly all weight, or with SLIGHT much more than each other key. */
 static void point_the_same_way(struct call *c)
 {
     const struct own *own = c->own;
@@ -600,8 +615,7 @@ static void point_the_same_way(struct call *c)
             for (int d = 0; d < dim; d++)
                 key[d] = ref_cache_value(&k, slot.page, slot.token, slot.head, d);
             const int64_t token = own->qo[s + 1] - 1;
-            const double scale = decode_attention(c).scale * decode_q_scale(c, token, h);
-            const double size = call_has(c, LATE) ? late_query(key, dim, scale) : 16;
+            const double size = pointing_size(c, key, token, h);
             for (int d = 0; d < dim; d++)
                 operand_set(OPERAND(c, Q), AT(token, h, d), key[d] < 0 ? -size : size);
         }
@@ -640,7 +654,7 @@ static void fill(struct call *c)
     fill_keys(c);
     fill_work(c);
     fill_q_scales(c);
-    if (call_has(c, HUGE_LOGIT | LATE))
+    if (call_has(c, HUGE_LOGIT | LATE | SLIGHT))
         point_the_same_way(c);
     call_fill_sinks(c, OPERAND(c, SINKS));
     value_product_fill(c);
@@ -669,6 +683,8 @@ static bool takes(const struct call *c)
     if (call_has(c, UNSEEN))
         return !is_latent(c) &&
                (DESC(c, mask) == ATTN_MASK_WINDOW || DESC(c, mask) == ATTN_MASK_CHUNK);
+    if (call_has(c, SLIGHT) && !has_weights_fp8(c))
+        return false;
     if (is_step(c) && call_has(c, HUGE_LOGIT | LATE))
         return false; /* rope_decode's q is changed before scores, so its signs cannot be chosen */
     return !(call_has(c, LONG) && (extras || DESC(c, lse))) && (!s->trace.lists || at_once(c)) &&

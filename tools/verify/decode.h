@@ -61,6 +61,13 @@ static inline int kv_heads(const struct call *c)
     return is_latent(c) ? 1 : PLAIN_DESC(c, kv_heads);
 }
 
+/** True if the kernel rounds its weights to fp8. decode has 16-bit weights for every type of q. */
+static inline bool has_weights_fp8(const struct call *c)
+{
+    return is_latent(c) && c->desc.mla_decode.q_dtype == ATTN_FP8 &&
+           DESC(c, cache).layout == ATTN_KV_NHD;
+}
+
 /** True if the caller passes custom masks. */
 static inline bool has_masks(struct call *c)
 {

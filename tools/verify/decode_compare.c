@@ -9,13 +9,6 @@
 #include "tools/verify/compare.h"
 #include "tools/verify/decode.h"
 
-/* True if the kernel rounds its weights to fp8. decode has 16-bit weights for every type of q. */
-static bool has_weights_fp8(const struct call *c)
-{
-    return is_latent(c) && c->desc.mla_decode.q_dtype == ATTN_FP8 &&
-           DESC(c, cache).layout == ATTN_KV_NHD;
-}
-
 /* A call, and the reference with the call's inputs: comparison.problem. */
 struct expectation {
     struct call *call;

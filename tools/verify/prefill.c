@@ -21,6 +21,7 @@ enum { MAX_STEPS = 16 };
  */
 static const struct shape shapes[] = {
     {{"late maximum", LATE}, 2, 1, 1, 2, {{70, 196}, {130, 130}}, {0}},
+    {{"slight weights", SLIGHT}, 1, 1, 1, 2, {{70, 600}, {33, 300}}, {0}},
     {{"tails", PADDED}, 1, 3, 1, 3, {{129, 129}, {65, 65}, {63, 63}}, {0}},
     {{"one", 0}, 1, 2, 1, 1, {{1, 1}}, {0}},
     {{"small", PACKED}, 2, 2, 1, 3, {{7, 7}, {33, 33}, {64, 64}}, {0}},
@@ -300,6 +301,7 @@ static bool takes(const struct call *c)
     const struct attn_prefill_desc *d = &c->desc.prefill;
     const bool plain = !d->sinks && !d->soft_cap && !d->logits && !d->lse && !d->paged;
     return (plain || !call_has(c, LONG)) && (d->planned || !call_has(c, PLANNED)) &&
+           (!call_has(c, SLIGHT) || d->q_dtype == ATTN_FP8) &&
            (!call_has(c, PREFIX) || d->mask == ATTN_MASK_CUSTOM) &&
            (!call_has(c, PERSISTENT | SINGLE_TILES) || call_is_tuned(c, "persistent="));
 }

@@ -27,6 +27,8 @@ enum {
     PLANNED = 1 << 10,     /* only for kernels with a plan */
     /* only for custom masks: a few of the first trace.prefix keys are hidden too */
     PREFIX = 1 << 11,
+    /* only for queries of fp8: the first key has about 2^12 times the weight of each other key */
+    SLIGHT = 1 << 12,
 };
 
 /** A row of the table of shapes: queries and keys of each sequence, and numbers of heads for

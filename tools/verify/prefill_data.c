@@ -83,6 +83,8 @@ static void point_the_same_way(struct call *c)
             /* every other sequence has a smaller scale: logits of 71 to 141 as exponents of 2 */
             if (call_has(c, LATE))
                 size = late_query(key, desc->head_dim, s % 2 ? 0.4 * scale : scale);
+            if (call_has(c, SLIGHT))
+                size = slight_query(key, desc->head_dim, scale);
             if (desc->q_dtype == ATTN_FP8)
                 size = fmin(size, 128); /* the largest fnuz number is 240 */
             for (int d = 0; d < desc->head_dim; d++)
@@ -223,7 +225,7 @@ void prefill_fill(struct call *c)
             operand_touch(out, AT(t, h));
     fill_keys(c);
     operand_set_ints(call_operand(c, PREFILL_CU_SEQLENS_Q), own->cu_q, c->args.prefill.batch + 1);
-    if (call_has(c, HUGE_LOGIT | LATE))
+    if (call_has(c, HUGE_LOGIT | LATE | SLIGHT))
         point_the_same_way(c);
     if (((const struct shape *)c->shape)->trace.growth)
         grow_keys(c);
