@@ -127,18 +127,39 @@ static void add_panel(struct mla *s, unsigned first, unsigned width, int product
     p->divided = first < s->source.part->width || width < PANEL;
 }
 
-void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k)
+/* Adds a panel to s->query, for waves that have columns of S^T of their own: `width` columns of K
+ * and Q from column `first` on. `product`: index of the matrix instruction. `k`: order in which it
+ * sums over these columns. */
+static void add_own_panel(struct mla *s, unsigned first, unsigned width, int product,
+                          const struct tir_contraction *k)
 {
     const struct tir_layout q =
         tir_mma_right(&s->d.m->mma[product], s->d.columns, k, mla_own_waves(s));
-    for (unsigned first = 0; first < s->d.k.width; first += PANEL)
-        s->query.panel[s->query.n_panels++] = (struct panel){
-            .first = first,
-            .width = PANEL,
-            .product = product,
-            .k = *k,
-            .q = tir_tile(s->d.b.f, s->number.kq, s->d.columns, PANEL, &q),
-        };
+    s->query.panel[s->query.n_panels++] = (struct panel){
+        .first = first,
+        .width = width,
+        .product = product,
+        .k = *k,
+        .q = tir_tile(s->d.b.f, s->number.kq, s->d.columns, width, &q),
+    };
+}
+
+/* Implements the declaration in mla_decode.h. Where the tensor data mover copies fp8, a product
+ * over 128 columns replaces two over 64: vector instructions run beside it, beside the shorter ones
+ * none do. */
+void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k)
+{
+    enum { WIDE = 128 };
+    const struct tir_machine *const m = s->d.m;
+    const bool moved = s->number.kq == TIR_FP8 && tir_tensor_copy(m);
+    const int wide = moved ? tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, WIDE, TIR_FP8) : -1;
+    unsigned first = 0;
+    for (; wide >= 0 && first + WIDE <= s->source.part->width; first += WIDE) {
+        const struct tir_contraction of_wide = tir_contract_rows(&m->mma[wide], WIDE, 16);
+        add_own_panel(s, first, WIDE, wide, &of_wide);
+    }
+    for (; first < s->d.k.width; first += PANEL)
+        add_own_panel(s, first, PANEL, product, k);
 }
 
 /* Returns the number of columns of the latent that a wave multiplies in K Q^T. */
