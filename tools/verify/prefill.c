@@ -32,6 +32,7 @@ static const struct shape shapes[] = {
     {{"seen prefix", PREFIX}, 4, 1, 1, 2, {{70, 300}, {33, 140}}, {.prefix = 200}},
     {{"views", VERIFY_VIEWS}, 8, 1, 1, 2, {{90, 90}, {40, 40}}, {0}},
     {{"beyond 4 GiB", FAR}, 1, 2, 1, 1, {{260, 72}}, {0}},
+    {{"keys beyond 4 GiB", FAR_KEYS}, 1, 2, 1, 1, {{260, 72}}, {0}},
     {{"long", LONG}, 2, 1, 1, 1, {{260, 700}}, {0}},
     {{"persistent", PERSISTENT}, 3, 3, 7, 12, {{3, 40}, {257, 70}, {0, 5}}, {0}},
     {{"half tiles", PERSISTENT}, 4, 2, 8, 5, {{3, 40}, {0, 5}, {70, 70}, {0, 0}, {200, 190}}, {0}},
@@ -113,7 +114,7 @@ static void set_lengths(struct call *c)
     own->mask_indptr = call_allocate(c, (size_t)batch + 1, sizeof(*own->mask_indptr));
     own->seen_indptr = call_allocate(c, (size_t)batch + 1, sizeof(*own->seen_indptr));
     own->cu_q[0] = call_has(c, FAR) ? FAR_TOKENS : 0;
-    own->cu_k[0] = call_has(c, FAR) && !c->desc.prefill.paged ? FAR_TOKENS : 0;
+    own->cu_k[0] = call_has(c, FAR_KEYS) ? FAR_TOKENS : 0;
     for (int i = 0; i < batch; i++) {
         const bool chunk = i == repeated;
         const int q = chunk ? s->trace.chunk_q : s->sequences[i % s->count].q;
@@ -264,7 +265,7 @@ static void pack(struct call *c)
 /* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
-    static const unsigned far[] = {PREFILL_Q, PREFILL_OUT, PREFILL_K, PREFILL_V};
+    static const unsigned far[][2] = {{PREFILL_Q, PREFILL_OUT}, {PREFILL_K, PREFILL_V}};
     const struct own *own = c->own;
     if (c->desc.prefill.paged && call_has(c, FAR))
         paged_spread(c, PREFILL_K_CACHE, PAGES_FAR_STRIDE);
@@ -272,8 +273,8 @@ static void place(struct call *c)
         paged_share_scales(c, PREFILL_K_CACHE, &c->desc.prefill.cache);
     if (!c->desc.prefill.paged && call_has(c, PACKED))
         pack(c);
-    for (size_t i = 0; call_has(c, FAR) && i < COUNT(far); i++) {
-        struct operand *o = call_operand(c, far[i]);
+    for (size_t i = 0; call_has(c, FAR | FAR_KEYS) && i < COUNT(far[0]); i++) {
+        struct operand *o = call_operand(c, far[call_has(c, FAR_KEYS)][i]);
         operand_set_stride(o, 0, FAR_STRIDE);
         o->far = true;
     }
@@ -300,7 +301,8 @@ static bool takes(const struct call *c)
 {
     const struct attn_prefill_desc *d = &c->desc.prefill;
     const bool plain = !d->sinks && !d->soft_cap && !d->logits && !d->lse && !d->paged;
-    return (plain || !call_has(c, LONG)) && (d->planned || !call_has(c, PLANNED)) &&
+    return (plain || !call_has(c, LONG)) && !(d->paged && call_has(c, FAR_KEYS)) &&
+           (d->planned || !call_has(c, PLANNED)) &&
            (!call_has(c, SLIGHT) || d->q_dtype == ATTN_FP8) &&
            (!call_has(c, PREFIX) || d->mask == ATTN_MASK_CUSTOM) &&
            (!call_has(c, PERSISTENT | SINGLE_TILES) || call_is_tuned(c, "persistent="));

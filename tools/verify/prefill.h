@@ -15,12 +15,15 @@ enum { SEQUENCES_MAX = 12 };
 enum {
     HUGE_LOGIT = 1 << 0, /* the last query points in the direction of the sequence's first key */
     PACKED = 1 << 1,     /* q, k and v are slices of the rows of one tensor */
-    FAR = 1 << 2,        /* tensors extend beyond 4 GiB, with the largest allowed token stride */
-    PADDED = 1 << 3,     /* q and out have rows after the last sequence */
-    LONG = 1 << 4,       /* a long call; only kernels without special features run it */
-    OWN_SCALE = 1 << 5,  /* scale differs from 1 / sqrt(head_dim) */
-    IN_ORDER = 1 << 6,   /* pages are consecutive */
-    LATE = 1 << 8,       /* the last key has 2^40 or 2^100 times the weight of each other key */
+    /* q and out, and pages, extend beyond 4 GiB, with the largest allowed token stride. With k and
+     * v too they would not fit a GPU of 16 GiB. */
+    FAR = 1 << 2,
+    FAR_KEYS = 1 << 13, /* the same for k and v; only for keys in tensors */
+    PADDED = 1 << 3,    /* q and out have rows after the last sequence */
+    LONG = 1 << 4,      /* a long call; only kernels without special features run it */
+    OWN_SCALE = 1 << 5, /* scale differs from 1 / sqrt(head_dim) */
+    IN_ORDER = 1 << 6,  /* pages are consecutive */
+    LATE = 1 << 8,      /* the last key has 2^40 or 2^100 times the weight of each other key */
     /* only for persistent kernels: several work tiles for each workgroup; many tiles are empty */
     PERSISTENT = 1 << 7,
     SINGLE_TILES = 1 << 9, /* only for persistent kernels: as many work tiles as workgroups */
