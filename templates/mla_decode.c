@@ -107,14 +107,27 @@ static bool takes_lists(const struct att_variant *v, const struct tir_machine *m
            (att_transposes_8_bytes(m) || v->head_dim == v->head_dim_v);
 }
 
+/* True if waves of 32 lanes that share scores have registers for 64 columns: for Q of 16 columns,
+ * and for O of all columns and an eighth of the latent. */
+static bool has_room_for_64(const struct att_variant *v, const struct tir_machine *m)
+{
+    enum { COLUMNS = 64, WAVES = 8, IN_FLIGHT = 60 /* operands and addresses */, REGISTER = 4 };
+    const unsigned q_bytes = v->q_dtype == ATT_Q_DTYPE_FP8 ? 1 : 2;
+    const unsigned q = MFMA_ROWS * (unsigned)v->head_dim * q_bytes / REGISTER;
+    const unsigned o = COLUMNS * (unsigned)v->head_dim_v / WAVES;
+    return (q + o) / tir_lanes(m) + IN_FLIGHT <= tir_wave_vgprs(m, 2);
+}
+
 /* Returns the most columns that a workgroup has registers for. With 128 columns no registers are
  * left for addresses of a mask's bytes. Waves of 32 lanes that share scores have at most 64: LLVM
  * spills their O of 128 columns as it is rescaled. */
 static int count_most_columns(const struct att_variant *v, const struct tir_machine *m)
 {
-    if (m->lane_bits < TIR_WAVE_BITS)
-        return tir_tensor_copy(m) && mla_one_wave_takes(v, m) ? 128 : 64;
-    return v->mask == ATT_MASK_CUSTOM ? 64 : 128;
+    if (m->lane_bits == TIR_WAVE_BITS)
+        return v->mask == ATT_MASK_CUSTOM ? 64 : 128;
+    if (tir_tensor_copy(m) && mla_one_wave_takes(v, m))
+        return 128;
+    return has_room_for_64(v, m) ? 64 : 32;
 }
 
 /* True if tile `t` serves the variant; if not, the reason is in `why`. */

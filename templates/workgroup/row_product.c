@@ -98,13 +98,13 @@ static struct tir_view rows_of(const struct att_row_product *p, struct att_tenso
     return att_view(b, base, left, att_stride32(b, t.token_stride, size), width * size, 0);
 }
 
-/* Issues the loads of the rows of `view`, whose elements have `size` bytes: to[i] gets COLUMNS
- * columns, in type `t`. */
+/* Issues loads `first` to `end` - 1 of the rows of `view`, as far as these have columns: to[i] gets
+ * COLUMNS columns, in type `t`. `size`: bytes of an element in memory. */
 static void load_rows(const struct att_row_product *p, struct tir_view view, int size,
-                      struct tir_type t, struct tir_value *to)
+                      struct tir_type t, unsigned first, unsigned end, struct tir_value *to)
 {
     struct tir_builder *const b = p->b;
-    for (unsigned i = 0; i < loads(p); i++) {
+    for (unsigned i = first; i < end && i < loads(p); i++) {
         view.byte = tir_i32(b, (int)i * COLUMNS * size);
         to[i] = tir_tile_load(b, view, tir_i32(b, 0), t);
     }
@@ -135,7 +135,7 @@ static void load_weights(const struct att_row_product *p, const struct types *t,
     const struct tir_view view =
         att_view(b, att_row(b, at, s->row, p->w_row_stride, size), tir_i32(b, ROWS),
                  att_stride32(b, p->w_row_stride, size), (int)p->columns * size, 0);
-    load_rows(p, view, size, t->w, s->w);
+    load_rows(p, view, size, t->w, 0, loads(p), s->w);
 }
 
 /* Converts slice *s, if it is fp8, to the type in which it is multiplied. */
@@ -145,18 +145,31 @@ static void convert_weights(const struct att_row_product *p, struct slice *s)
         s->w[i] = tir_convert(p->b, s->w[i], p->dtype);
 }
 
-/* Issues the loads x[] of the rows of x of TOKENS tokens from token `token` (i32) on. Rows after
- * the last token are 0. */
-static void load_tokens(const struct att_row_product *p, const struct types *t,
-                        const struct slice *s, struct tir_value token, struct tir_value *x)
+/* Returns the number of loads of x that are in flight ahead of their products. It is a quarter of
+ * them if w and all of x would take all registers of a wave. */
+static unsigned loads_ahead(const struct att_row_product *p)
 {
-    load_rows(p, rows_of(p, p->x, s->head, token, (int)p->columns, ELEM), ELEM, t->x, x);
+    const struct tir_machine *const m = p->b->f->machine;
+    const unsigned lane_bytes = (ROWS + TOKENS) * p->columns * ELEM / tir_lanes(m);
+    return lane_bytes / 4 < m->wave_vgprs ? loads(p) : (loads(p) + 3) / 4;
 }
 
-/* Returns the product (f32) of slice *s with the tokens' rows x[]. Columns that share a scale are
+/* Issues loads `first` to `end` - 1, x[first] and so on, of the rows of x of TOKENS tokens from
+ * token `token` (i32) on. Rows after the last token are 0. */
+static void load_tokens(const struct att_row_product *p, const struct types *t,
+                        const struct slice *s, struct tir_value token, unsigned first, unsigned end,
+                        struct tir_value *x)
+{
+    const struct tir_view rows = rows_of(p, p->x, s->head, token, (int)p->columns, ELEM);
+    load_rows(p, rows, ELEM, t->x, first, end, x);
+}
+
+/* Returns the product (f32) of slice *s with the rows x[] of TOKENS tokens from token `token` (i32)
+ * on. Issues the loads of x[] that are not ahead, as many at a time. Columns that share a scale are
  * summed before the scale multiplies the sum. */
 static struct tir_value sum_products(const struct att_row_product *p, const struct types *t,
-                                     const struct slice *s, const struct tir_value *x)
+                                     const struct slice *s, struct tir_value token,
+                                     struct tir_value *x)
 {
     struct tir_builder *const b = p->b;
     const unsigned scales = row_scales(p), each = scales ? loads(p) / scales : loads(p);
@@ -164,8 +177,11 @@ static struct tir_value sum_products(const struct att_row_product *p, const stru
     struct tir_value sum = {0};
     for (unsigned first = 0; first < loads(p); first += each) {
         struct tir_value part = zero;
-        for (unsigned i = first; i < first + each; i++)
+        for (unsigned i = first; i < first + each; i++) {
+            if (i && i % loads_ahead(p) == 0)
+                load_tokens(p, t, s, token, i, i + loads_ahead(p), x);
             part = tir_mma(b, t->instr, s->w[i], tir_transpose(b, x[i]), part);
+        }
         if (!scales)
             return part;
         const struct tir_value scale = tir_splat(b, s->scale[first / each], t->sums);
@@ -174,17 +190,19 @@ static struct tir_value sum_products(const struct att_row_product *p, const stru
     return sum;
 }
 
-/* Replaces x[] by the loads of the rows from token `token` (i32) on, if there is such a token. */
+/* Replaces the loads of x[] that are ahead by those of the rows from token `token` (i32) on, if
+ * there is such a token. */
 static void load_more_tokens(const struct att_row_product *p, const struct types *t,
                              const struct slice *s, struct tir_value token, struct tir_value *x)
 {
     struct tir_builder *const b = p->b;
     struct tir_type types[MAX_LOADS];
-    for (unsigned i = 0; i < loads(p); i++)
+    const unsigned n = loads_ahead(p);
+    for (unsigned i = 0; i < n; i++)
         types[i] = t->x;
     struct tir_value more[MAX_LOADS];
-    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, token, p->tokens), false, types, loads(p));
-    load_tokens(p, t, s, token, more);
+    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, token, p->tokens), false, types, n);
+    load_tokens(p, t, s, token, 0, n, more);
     tir_else(b, &some, more);
     tir_end_if(b, &some, x);
 }
@@ -209,16 +227,18 @@ void att_row_product_slice(const struct att_row_product *p, struct tir_value num
     struct slice s = {.head = tir_div(b, number, each)};
     s.row = att_times(b, tir_sub(b, number, tir_mul(b, s.head, each)), ROWS);
     struct tir_value x[MAX_LOADS];
+    const unsigned ahead = loads_ahead(p);
     const struct tir_value first = tir_i32(b, 0), step = tir_i32(b, TOKENS);
     load_weights(p, &t, &s);
-    load_tokens(p, &t, &s, first, x); /* rows of x are in flight while weights are converted */
+    load_tokens(p, &t, &s, first, 0, ahead,
+                x); /* rows of x are in flight while weights are converted */
     /* Loads scales last: a wait for an address that is loaded after scales would also wait for the
      * scales. */
     load_scales(p, &s);
     convert_weights(p, &s);
-    struct tir_loop loop = tir_begin_for(b, first, p->tokens, step, x, loads(p));
-    const struct tir_value sums = sum_products(p, &t, &s, x);
+    struct tir_loop loop = tir_begin_for(b, first, p->tokens, step, x, ahead);
+    const struct tir_value sums = sum_products(p, &t, &s, loop.index, x);
     load_more_tokens(p, &t, &s, tir_add(b, loop.index, step), x);
     store_sums(p, &s, loop.index, sums);
-    tir_end_for(b, &loop, x, loads(p));
+    tir_end_for(b, &loop, x, ahead);
 }
