@@ -467,18 +467,17 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
     return true;
 }
 
-/* True if a wave has registers for the variant's custom mask, or there is none. If not, the reason
- * is in `why`. A head_dim that is no multiple of 16 has a panel that repeats columns of another
- * panel, and needs addresses for it. With 256 VGPRs a wave and 112 or more columns of Q, four
- * registers then spill (LLVM 22.1). */
-static bool has_room_for_mask(const struct att_variant *v, const struct tir_machine *m,
-                              struct att_why *why)
+/* True if a wave of 32 lanes has registers for the addresses of the variant's custom mask, or there
+ * is no such mask. If not, the reason is in `why`. A lane has an address for each of its queries
+ * and keys. With 256 VGPRs a wave and more than 64 columns of Q, addresses for 32 keys spill (LLVM
+ * 22.1). */
+static bool has_room_for_mask(const struct att_variant *v, const struct att_tile *t,
+                              const struct tir_machine *m, struct att_why *why)
 {
-    enum { FEW_VGPRS = 256, STEP = 16 /* columns */, COLUMNS = 112 };
-    const int rest = v->head_dim % STEP, all = v->head_dim + (rest ? STEP - rest : 0);
-    return m->wave_vgprs > FEW_VGPRS || v->mask != ATT_MASK_CUSTOM || !rest || all < COLUMNS ||
-           att_reject(why, ATT_MASK, "a custom mask has no registers beside head_dim %d on %s",
-                      v->head_dim, m->name);
+    enum { FEW_VGPRS = 256, COLUMNS = 64, KEYS = 16 };
+    return m->wave_vgprs > FEW_VGPRS || v->mask != ATT_MASK_CUSTOM || v->head_dim <= COLUMNS ||
+           t->keys <= KEYS ||
+           att_reject(why, ATT_TILE, "has no registers for the addresses of a custom mask");
 }
 
 /* True if tile t suits the number of lanes of the machine's waves, and these have registers for the
@@ -491,7 +490,7 @@ static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
     const bool wide = v->head_dim > WIDEST;
     if (m->lane_bits == TIR_WAVE_BITS)
         return true;
-    if (!has_room_for_mask(v, m, why))
+    if (!has_room_for_mask(v, t, m, why))
         return false;
     if (wide || v->head_dim_v > WIDEST)
         return att_reject(why, wide ? ATT_HEAD_DIM : ATT_HEAD_DIM_V,

@@ -154,6 +154,9 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
     {TILE(256, 256, 16, 8, 64, 256), .whole_keys = true, .late_maximum = true,
      .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_SIDE] = 16, [PREFILL_FP8] = 1},
      .why = "a product takes 64 keys of fp8"},
+    {TILE(256, 128, 16, 8, 16, 256), .whole_keys = true, .late_maximum = true,
+     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_SIDE] = 16},
+     .why = "256 registers hold the addresses of a custom mask for 16 keys"},
 };
 
 const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {

@@ -190,7 +190,7 @@ static struct tir_value sum_products(const struct att_row_product *p, const stru
     return sum;
 }
 
-/* Replaces the loads of x[] that are ahead by those of the rows from token `token` (i32) on, if
+/* Replaces the loads of x[] that are ahead by loads of the rows from token `token` (i32) on, if
  * there is such a token. */
 static void load_more_tokens(const struct att_row_product *p, const struct types *t,
                              const struct slice *s, struct tir_value token, struct tir_value *x)
