@@ -24,6 +24,8 @@ TYPESTR = {"|u1": (UINT, 8), "|i1": (INT, 8), "|b1": (BOOL, 8), "<f2": (FLOAT, 1
            "<u2": (BFLOAT, 16), "<i2": (INT, 16), "<u4": (UINT, 32), "<u8": (UINT, 64)}
 
 
+UNEVEN = "a stride is not a multiple of the element's size"
+
 # Element types of descriptors by the names that torch and numpy have for them. numpy's own bf16 are uint16.
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float8_e4m3fn": "fp8",
           "float8_e4m3fnuz": "fp8"}
@@ -93,7 +95,7 @@ def expand(x, sign, device):
             raise TypeError(f"numpy's {x.dtype.str} has the byte order of other machines, use astype({x.dtype.name!r})")
         size = x.dtype.itemsize
         if any(s % size for s in x.strides):
-            raise TypeError("a stride is not a multiple of the element's size")
+            raise TypeError(UNEVEN)
         strides = tuple(s // size for s in x.strides)
         return Sign((*(code or (UINT, 8)), x.shape, strides, ROCM, device.ordinal, fp8))
     name = str(x.dtype).rsplit(".", 1)[-1]
@@ -111,6 +113,8 @@ def read_array_interface(x, op):
     if not code:
         raise TypeError(f"attn has no use for {i['typestr']}")
     size, strides = code[1] // 8, i.get("strides")
+    if strides and any(s % size for s in strides):
+        raise TypeError(UNEVEN)
     strides = tuple(s // size for s in strides) if strides else dense(i["shape"])
     return i["data"][0], Sign((*code, tuple(i["shape"]), strides, ROCM, op.device.ordinal, None))
 
@@ -137,6 +141,8 @@ _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 def read_dlpack(x, op):
     """Reads a tensor through __dlpack__. The capsule is not consumed, so the caller's tensor keeps the memory."""
     t = _DLTensor.from_address(_capsule_pointer(x.__dlpack__(), b"dltensor"))
+    if t.lanes != 1:
+        raise TypeError(f"each element has {t.lanes} numbers")
     shape = tuple(t.shape[:t.ndim])
     strides = tuple(t.strides[:t.ndim]) if t.strides else dense(shape)
     return (t.data or 0) + t.byte_offset, Sign((t.code, t.bits, shape, strides, t.device_type,

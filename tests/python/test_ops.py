@@ -221,7 +221,32 @@ class Foreign:
         return self.array.__dlpack__()
 
 
+class Rows:
+    """Rows of 2 x 64 half-precision numbers in a GPU array, `step` bytes apart."""
+
+    def __init__(self, array, step):
+        self.array, self.step = array, step
+
+    @property
+    def __cuda_array_interface__(self):
+        return {**self.array.__cuda_array_interface__, "shape": (3, 2, 64), "strides": (self.step, 128, 2)}
+
+
 class Interfaces(unittest.TestCase):
+    def test_strides_of_an_array_interface(self):
+        device = support.device({"op": "combine", "partials": "pair", "head_dim": 64})
+        op = device.combine(dtype="fp16", head_dim=64, heads=2, partials="pair")
+        a, b = (support.random((3, 2, 64), i) for i in (1, 2))
+        room = device.array(np.concatenate([a, b], 1))
+        rows, sums = device.array(b), device.array(np.zeros((2, 3), np.float32))
+        out = device.array(np.zeros_like(a))
+        call = dict(suffix=rows, prefix_lse=sums, suffix_lse=sums, out=out)
+        with self.assertRaisesRegex(TypeError, "prefix: a stride is not a multiple of the element's size"):
+            op(prefix=Rows(room, 513), **call)
+        op(prefix=Rows(room, 512), **call)
+        device.synchronize()
+        support.close(out.numpy(), (a.astype(float) + b) / 2, 4 * support.HALF * 4, "combine")
+
     def test_dlpack(self):
         device = support.device({"op": "combine", "partials": "pair", "head_dim": 64})
         op = device.combine(dtype="fp16", head_dim=64, heads=2, partials="pair")
