@@ -394,6 +394,7 @@ static bool decode_wmma(struct inst *in)
     in->neg_lo = (uint8_t)bits(w1, 31, 29);
     in->op_sel = (uint8_t)bits(w, 13, 11);
     in->op_sel_hi = (uint8_t)(bits(w1, 28, 27) | bits(w, 14, 14) << 2);
+    in->clamp = bits(w, 15, 15);
     for (unsigned i = 0; i < 3; i++)
         if (row->src[i] &&
             !set_source(in, &in->src[i], bits(w1, 9 * i + 8, 9 * i), row->src[i], (enum msb_of)i))

@@ -14,6 +14,12 @@
  * 8 h + 2 v and the next. In shapes with 32 rows, the second half of the registers of A, C and D
  * holds rows 16 to 31.
  *
+ * SWMMAC has a sparse A: two elements of every four k, which pairs of bits in source 2 name (CDNA5
+ * ISA, 7.12.3 to 7.12.5; RDNA4 ISA, 7.12.3). C is D. The stored elements of A have the layout of a
+ * WMMA with half of the k. B has groups of 2 g, so that a lane of A and a lane of B hold the same
+ * k. Bits 4 j to 4 j + 3 of a lane's index belong to its elements 2 j and 2 j + 1. The pseudo-code
+ * of 7.12.4 in the CDNA5 manual names other lanes than the text above it; the text is followed.
+ *
  * How the hardware rounds sums is not published. Here products are exact, and sums are in double in
  * the order of k, beginning with C. The result is rounded once. Denormals are kept; EXEC is
  * ignored.
@@ -48,6 +54,14 @@ struct wmma {
     bool f8f6f4;        /* true: f8f6f4, which has another group for 8 bits */
     uint8_t group;      /* g of the file's comment; 0: it follows from the bits of an element */
     bool signs;         /* true: NEG negates the even and NEG_HI the odd elements of A and B */
+};
+
+/* The part of a product that an operand holds: A, or B with its columns as rows. */
+struct part {
+    enum wmma_type type;
+    unsigned rows, k; /* rows, and elements of each row that the registers hold */
+    unsigned group;   /* group along k (see the file's comment) */
+    bool neg[2];      /* the operand's bits of NEG and NEG_HI */
 };
 
 enum { N = 16, MAX_M = 32, MAX_K = 128 };
@@ -101,22 +115,26 @@ static uint32_t element(uint32_t (*rows)[WAVE_LANES], unsigned lane, unsigned bi
     return (uint32_t)(word >> shift & ((UINT64_C(1) << bits) - 1));
 }
 
-/* Decodes `rows` rows of A, or columns of B, to *to. `neg` has the operand's bits of NEG and
- * NEG_HI. */
-static void read_matrix(struct wave *w, const struct opnd *o, const struct wmma *s,
-                        enum wmma_type t, unsigned rows, const bool neg[2], struct matrix *to)
+/* Returns k of a lane's element e, in groups of g (see the file's comment). */
+static unsigned k_of(unsigned lane, unsigned e, unsigned g)
 {
-    const unsigned bits = width_of(t), registers = s->k * bits / 64, each = s->k / 2;
-    const unsigned group = group_of(s, bits);
+    return e / g * 2 * g + lane / 16 * g + e % g;
+}
+
+/* Decodes the operand o, which holds the part p of the product, to *to. */
+static void read_matrix(struct wave *w, const struct opnd *o, const struct wmma *s,
+                        const struct part *p, struct matrix *to)
+{
+    const unsigned bits = width_of(p->type), registers = p->k * bits / 64;
     const struct reg_rows r = reg_rows(w, o);
     to->valid = UINT32_MAX;
-    for (unsigned m0 = 0; m0 < rows; m0 += 16) {
+    for (unsigned m0 = 0; m0 < p->rows; m0 += 16) {
         uint32_t (*regs)[WAVE_LANES] = r.row + m0 / 16 * registers;
         for (unsigned l = 0; l < 32; l++)
-            for (unsigned e = 0; e < each; e++) {
-                const unsigned k = e / group * 2 * group + l / 16 * group + e % group;
-                const float value = decoded(t, element(regs, l, bits, e), neg[0]);
-                to->value[m0 + l % 16][k] = s->signs && neg[e % 2] ? -value : value;
+            for (unsigned e = 0; e < p->k / 2; e++) {
+                const float value = decoded(p->type, element(regs, l, bits, e), p->neg[0]);
+                to->value[m0 + l % 16][k_of(l, e, p->group)] =
+                    s->signs && p->neg[e % 2] ? -value : value;
             }
         uint64_t valid = UINT64_MAX;
         for (unsigned i = 0; i < registers; i++)
@@ -174,11 +192,15 @@ static void apply_scales(struct wave *w, const struct opnd *o, const struct wmma
 
 /* The functions from here on read C, write D and execute the instructions. */
 
-/* Returns element C[m][n] of type t, where `lane` is the lane that holds it. */
+/* True if the instruction adds to D, which is also C. */
+static bool accumulates(const struct inst *in) { return in->row->flags & ROW_DST_IS_SRC; }
+
+/* Returns element C[m][n] of type t, where `lane` is the lane that holds it. NEG and NEG_HI change
+ * C only where it is source 2. */
 static double c_value(struct wave *w, const struct inst *in, enum wmma_type t, unsigned m,
                       unsigned lane)
 {
-    const struct opnd *o = &in->src[2];
+    const struct opnd *o = accumulates(in) ? &in->src[3] : &in->src[2];
     const bool half = width_of(t) == 16;
     const unsigned within = m % 8, base = m / 16 * (half ? 4 : 8);
     uint32_t word = (uint32_t)src_scalar(w, o);
@@ -187,6 +209,8 @@ static double c_value(struct wave *w, const struct inst *in, enum wmma_type t, u
     if (t == W_I32)
         return (double)(int32_t)word;
     const float f = decoded(t, half ? word & 0xffff : word, false);
+    if (accumulates(in))
+        return (double)f;
     const float magnitude = in->neg_hi & 4 ? fabsf(f) : f;
     return (double)(in->neg_lo & 4 ? -magnitude : magnitude);
 }
@@ -195,7 +219,7 @@ static double c_value(struct wave *w, const struct inst *in, enum wmma_type t, u
 static bool c_valid(struct wave *w, const struct inst *in, enum wmma_type t, unsigned m,
                     unsigned lane)
 {
-    const struct opnd *o = &in->src[2];
+    const struct opnd *o = accumulates(in) ? &in->src[3] : &in->src[2];
     const bool half = width_of(t) == 16;
     const unsigned within = m % 8, base = m / 16 * (half ? 4 : 8);
     if (o->kind != OPND_VGPR)
@@ -204,13 +228,13 @@ static bool c_valid(struct wave *w, const struct inst *in, enum wmma_type t, uns
 }
 
 /* Returns the bits of the sum `r` rounded to D's type. With MODE.FP16_OVFL an overflow gives the
- * largest number. */
-static uint32_t rounded(const struct wave *w, enum wmma_type t, double r)
+ * largest number, as the clamp bit has it for integers. */
+static uint32_t rounded(const struct wave *w, const struct inst *in, enum wmma_type t, double r)
 {
     const bool largest = w->mode & MODE_FP16_OVFL;
     if (t == W_I32)
-        return largest ? (uint32_t)(int32_t)fmin(fmax(r, -0x1p31), 0x1.fffffffcp30)
-                       : (uint32_t)(int64_t)r;
+        return largest || in->clamp ? (uint32_t)(int32_t)fmin(fmax(r, -0x1p31), 0x1.fffffffcp30)
+                                    : (uint32_t)(int64_t)r;
     const float f = (float)r;
     if (t == W_F32)
         return nan32(f32_bits(f)) ? QUIET_NAN32 : f32_bits(f);
@@ -240,7 +264,7 @@ static void finish(struct wave *w, const struct inst *in, const struct wmma *s,
         for (unsigned n = 0; n < N; n++) {
             const unsigned lane = m / 8 % 2 * 16 + n, within = m % 8;
             const unsigned reg = m / 16 * (half ? 4 : 8) + (half ? within / 2 : within);
-            const uint32_t value = rounded(w, (enum wmma_type)s->d, sum[m][n]);
+            const uint32_t value = rounded(w, in, (enum wmma_type)s->d, sum[m][n]);
             const unsigned shift = half ? m % 2 * 16 : 0;
             r.row[reg][lane] = shift ? r.row[reg][lane] | value << shift : value;
             if (!(a->valid >> m & 1) || !(b->valid >> n & 1) ||
@@ -262,11 +286,15 @@ static void exec_wmma(struct wave *w, const struct inst *in)
     const struct wmma *s = in->row->lanes;
     const enum wmma_type ta = s->a == W_ANY ? formats[in->op_sel] : s->a;
     const enum wmma_type tb = s->b == W_ANY ? formats[in->op_sel_hi] : s->b;
+    const struct part pa = {
+        ta, s->m, s->k, group_of(s, width_of(ta)), {in->neg_lo & 1, in->neg_hi & 1}};
+    const struct part pb = {
+        tb, N, s->k, group_of(s, width_of(tb)), {in->neg_lo & 2, in->neg_hi & 2}};
     struct matrix a, b;
     double sum[MAX_M][N], column[MAX_K][N];
 
-    read_matrix(w, &in->src[0], s, ta, s->m, (bool[2]){in->neg_lo & 1, in->neg_hi & 1}, &a);
-    read_matrix(w, &in->src[1], s, tb, N, (bool[2]){in->neg_lo & 2, in->neg_hi & 2}, &b);
+    read_matrix(w, &in->src[0], s, &pa, &a);
+    read_matrix(w, &in->src[1], s, &pb, &b);
     if (s->block) {
         const uint32_t w0 = in->raw[0], w1 = in->raw[1];
         apply_scales(w, &in->src[3], s, w1 >> 29 & 3, s->m, w0 >> 11 & 1, &a);
@@ -282,6 +310,53 @@ static void exec_wmma(struct wave *w, const struct inst *in)
             const double factor = (double)a.value[m][k];
             for (unsigned n = 0; n < N; n++)
                 sum[m][n] += factor * column[k][n];
+        }
+    }
+    finish(w, in, s, &a, &b, sum);
+}
+
+/* Returns k of B for the stored element `at` of row m of a sparse A. The index has 2 bits for each
+ * element of a lane. On gfx1201 OPSEL selects half of the register if 16 bits suffice. */
+static unsigned sparse_k(struct wave *w, const struct inst *in, const struct part *a, unsigned m,
+                         unsigned at)
+{
+    const unsigned g = a->group, lane = at / g % 2 * 16 + m, e = at / (2 * g) * g + at % g;
+    const unsigned bit = 2 * e + (a->k < 32 && in->op_sel & 1 ? 16 : 0);
+    const uint32_t word = w->v[in->src[2].reg + bit / 32][lane];
+    return at / 2 * 4 + (word >> bit % 32 & 3);
+}
+
+/* Returns the mask of the rows of A whose index is defined. */
+static uint32_t index_valid(const struct wave *w, const struct opnd *o)
+{
+    uint64_t valid = UINT64_MAX;
+    for (unsigned i = 0; i < o->dwords; i++)
+        valid &= w->v_valid[o->reg + i];
+    return (uint32_t)(valid & valid >> 16) & 0xffff;
+}
+
+/* Executes a SWMMAC: decodes A, B and C, and sums the products of A's stored elements. */
+static void exec_swmmac(struct wave *w, const struct inst *in)
+{
+    const struct wmma *s = in->row->lanes;
+    const enum wmma_type ta = (enum wmma_type)s->a, tb = (enum wmma_type)s->b;
+    const struct part pa = {
+        ta, N, s->k / 2u, group_of(s, width_of(ta)), {in->neg_lo & 1, in->neg_hi & 1}};
+    const struct part pb = {
+        tb, N, s->k, 2 * group_of(s, width_of(tb)), {in->neg_lo & 2, in->neg_hi & 2}};
+    struct matrix a, b;
+    double sum[MAX_M][N];
+
+    read_matrix(w, &in->src[0], s, &pa, &a);
+    read_matrix(w, &in->src[1], s, &pb, &b);
+    a.valid &= index_valid(w, &in->src[2]);
+    for (unsigned m = 0; m < N; m++) {
+        for (unsigned n = 0; n < N; n++)
+            sum[m][n] = c_value(w, in, (enum wmma_type)s->c, m, m / 8 * 16 + n);
+        for (unsigned at = 0; at < pa.k; at++) {
+            const unsigned k = sparse_k(w, in, &pa, m, at);
+            for (unsigned n = 0; n < N; n++)
+                sum[m][n] += (double)a.value[m][at] * (double)b.value[n][k];
         }
     }
     finish(w, in, s, &a, &b, sum);
@@ -309,6 +384,21 @@ static void exec_wmma(struct wave *w, const struct inst *in)
      .flags = ROW_VALU | ROW_MFMA | ROW_NO_EXEC | ROW_OP_SEL, \
      .lanes = shape,                                          \
      .targets = GFX1250}
+#define SWMMAC(gfx, n, td, ta, tb, index, shape)                  \
+    {.name = "v_swmmac_" n,                                       \
+     .exec = exec_swmmac,                                         \
+     .dst = td,                                                   \
+     .src = {ta, tb, index, td},                                  \
+     .flags = ROW_VALU | ROW_MFMA | ROW_NO_EXEC | ROW_DST_IS_SRC, \
+     .lanes = shape,                                              \
+     .targets = gfx}
+#define SPARSE_EIGHT(t, A, B)                                                 \
+    SWMMAC(GFX1250, "f32_16x16x128_" t, T_F32X8, T_B256, T_B512, T_B64,       \
+           SHAPE(16, 128, A, B, W_F32, W_F32)),                               \
+        SWMMAC(GFX1250, "f16_16x16x128_" t, T_PKF16X4, T_B256, T_B512, T_B64, \
+               SHAPE(16, 128, A, B, W_F16, W_F16)),                           \
+        SWMMAC(GFX1201, "f32_16x16x32_" t, T_F32X8, T_B64, T_B128, T_B32,     \
+               SHAPE(16, 32, A, B, W_F32, W_F32))
 #define EIGHT(n, t, regs, kk, A, B)                                           \
     WMMA(GFX1250, "f32_16x16x" n "_" t, T_F32X8, regs, regs, T_F32X8,         \
          SHAPE(16, kk, A, B, W_F32, W_F32), 0),                               \
@@ -372,5 +462,35 @@ const struct op_row exec_wmma_rows[] = {
     RDNA4_EIGHT("fp8_bf8", W_FP8, W_BF8),
     RDNA4_EIGHT("bf8_fp8", W_BF8, W_FP8),
     RDNA4_EIGHT("bf8_bf8", W_BF8, W_BF8),
+    SWMMAC(GFX1250, "f32_16x16x64_f16", T_F32X8, T_B256, T_B512, T_B32,
+           SHAPE(16, 64, W_F16, W_F16, W_F32, W_F32)),
+    SWMMAC(GFX1250, "f32_16x16x64_bf16", T_F32X8, T_B256, T_B512, T_B32,
+           SHAPE(16, 64, W_BF16, W_BF16, W_F32, W_F32)),
+    SWMMAC(GFX1250, "f16_16x16x64_f16", T_PKF16X4, T_B256, T_B512, T_B32,
+           SHAPE(16, 64, W_F16, W_F16, W_F16, W_F16)),
+    SWMMAC(GFX1250, "bf16_16x16x64_bf16", T_PKBF16X4, T_B256, T_B512, T_B32,
+           SHAPE(16, 64, W_BF16, W_BF16, W_BF16, W_BF16)),
+    SWMMAC(GFX1250, "bf16f32_16x16x64_bf16", T_F32X8, T_B256, T_B512, T_B32,
+           SHAPE(16, 64, W_BF16, W_BF16, W_F32, W_F32)),
+    SWMMAC(GFX1250, "i32_16x16x128_iu8", T_I32X8, T_B256, T_B512, T_B64,
+           SHAPE(16, 128, W_IU8, W_IU8, W_I32, W_I32)),
+    SWMMAC(GFX1201, "f32_16x16x32_f16", T_F32X8, T_B128, T_B256, T_B32,
+           RDNA4(32, W_F16, W_F32, 4, true)),
+    SWMMAC(GFX1201, "f32_16x16x32_bf16", T_F32X8, T_B128, T_B256, T_B32,
+           RDNA4(32, W_BF16, W_F32, 4, true)),
+    SWMMAC(GFX1201, "f16_16x16x32_f16", T_PKF16X4, T_B128, T_B256, T_B32,
+           RDNA4(32, W_F16, W_F16, 4, true)),
+    SWMMAC(GFX1201, "bf16_16x16x32_bf16", T_PKBF16X4, T_B128, T_B256, T_B32,
+           RDNA4(32, W_BF16, W_BF16, 4, true)),
+    SWMMAC(GFX1201, "i32_16x16x32_iu8", T_I32X8, T_B64, T_B128, T_B32,
+           RDNA4(32, W_IU8, W_I32, 8, false)),
+    SWMMAC(GFX1201, "i32_16x16x32_iu4", T_I32X8, T_B32, T_B64, T_B32,
+           RDNA4(32, W_IU4, W_I32, 8, false)),
+    SWMMAC(GFX1201, "i32_16x16x64_iu4", T_I32X8, T_B64, T_B128, T_B32,
+           RDNA4(64, W_IU4, W_I32, 16, false)),
+    SPARSE_EIGHT("fp8_fp8", W_FP8, W_FP8),
+    SPARSE_EIGHT("fp8_bf8", W_FP8, W_BF8),
+    SPARSE_EIGHT("bf8_fp8", W_BF8, W_FP8),
+    SPARSE_EIGHT("bf8_bf8", W_BF8, W_BF8),
     {.name = NULL},
 };

@@ -161,6 +161,20 @@ TEST(products_follow_the_layouts)
         check_product(&products[i]);
 }
 
+/* The clamp bit limits sums of integers (RDNA4 ISA, 7.7, field CM). */
+TEST(sums_of_integers_are_clamped)
+{
+    struct program p = wave32();
+    program_fill(&p, 8, 0x01010101);
+    program_fill(&p, 9, 0x01010101);
+    for (unsigned r = 0; r < 8; r++)
+        program_fill(&p, r, 0x7ffffff8);
+    program_run(&p, "v_wmma_i32_16x16x16_iu8 v[24:31], v[8:9], v[8:9], v[0:7]\n"
+                    "v_wmma_i32_16x16x16_iu8 v[32:39], v[8:9], v[8:9], v[0:7] clamp\n");
+    assert_int_equal(p.v[24][3], 0x80000008);
+    assert_int_equal(p.v[32][3], 0x7fffffff);
+}
+
 /* Tests NEG, which negates the elements in low halves, and NEG_HI, which negates the others (RDNA4
  * ISA, 7.12). */
 TEST(products_negate_halves)
@@ -364,7 +378,7 @@ TEST(other_encodings_are_refused)
         ".long 0x7e009301\n",                         /* v_permlane16_swap_b32 */
         ".long 0xdbf00000, 0x00000004\n",             /* ds_load_tr16_b128 */
         /* an instruction of gfx1201 that is not simulated */
-        "v_swmmac_f32_16x16x32_bf16 v[0:7], v[8:11], v[16:23], v32\n",
+        "ds_bvh_stack_push4_pop1_rtn_b32 v1, v0, v1, v[2:5]\n",
         /* instructions of LLVM whose opcodes are reserved (RDNA4 ISA, tables 79 and 83) */
         "s_barrier_init 1\n",
         "s_barrier_join 1\n",

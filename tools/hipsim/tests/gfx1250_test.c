@@ -748,7 +748,7 @@ TEST(scalar_loads_count_records)
 TEST(other_instructions_are_refused)
 {
     struct program p = wave32();
-    program_try(&p, "v_swmmac_f32_16x16x64_bf16 v[0:7], v[8:15], v[16:31], v32\n");
+    program_try(&p, "s_movrelsd_2_b32 s0, s1\n");
     assert_int_equal(p.fault.kind, FAULT_DECODE);
 }
 
