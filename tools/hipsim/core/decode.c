@@ -134,7 +134,7 @@ static void rows_collect(void)
 /* Returns the length of a mnemonic without its suffix for the encoding, such as _e32. */
 static size_t base_length(const char *mnemonic)
 {
-    static const char *const suffixes[] = {"_e32", "_e64", "_dpp", "_sdwa"};
+    static const char *const suffixes[] = {"_e32", "_e64_dpp", "_e64", "_dpp", "_sdwa"};
     size_t length = strcspn(mnemonic, " \t\n");
     for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
         size_t n = strlen(suffixes[i]);

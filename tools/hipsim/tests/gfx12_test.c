@@ -315,6 +315,39 @@ static void all_codes_of_8_bits(void **state)
     }
 }
 
+/* VOP1, VOP2 and VOPC have DPP in their VOP3 form as well, with modifiers and scalar results
+ * (RDNA4 ISA, 7.4). LLVM writes these mnemonics with the suffix _e64_dpp. */
+static void long_forms_have_dpp(void **state)
+{
+    (void)state;
+    EACH_TARGET
+    {
+        struct program p = program_new(targets[t]);
+        p.block = 32;
+        program_lanes(&p, 0, 1);
+        program_fill(&p, 1, 0xfffffff8);
+        program_fill(&p, 4, bits_of(3));
+        program_run(&p, "v_add_co_u32_e64_dpp v2, vcc_lo, v0, v1 row_shr:1 row_mask:0xf "
+                        "bank_mask:0xf bound_ctrl:1\n"
+                        "s_mov_b32 s4, vcc_lo\n"
+                        "v_cmp_eq_u32_e64_dpp s5, v0, v0 quad_perm:[0,0,2,2] row_mask:0xf "
+                        "bank_mask:0xf\n"
+                        "v_cvt_f32_u32_e64_dpp v3, v0 row_xmask:1 row_mask:0xf bank_mask:0xf\n"
+                        "v_add_f32_e64_dpp v5, v3, -v4 row_xmask:1 row_mask:0xf bank_mask:0xf\n"
+                        "v_mov_b32 v6, s4\nv_mov_b32 v7, s5\n");
+        uint32_t carries = 0;
+        for (unsigned l = 0; l < 32; l++) {
+            const unsigned from = l % 16 ? l - 1 : 0;
+            assert_int_equal(p.v[2][l], from + 0xfffffff8);
+            carries |= (uint32_t)(from >= 8) << l;
+            assert_true(float_of(p.v[3][l]) == (float)(l ^ 1));
+            assert_true(float_of(p.v[5][l]) == (float)l - 3);
+        }
+        assert_int_equal(p.v[6][0], carries);
+        assert_int_equal(p.v[7][0], 0x55555555);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +358,7 @@ int main(void)
         cmocka_unit_test(instructions_of_both_targets),
         cmocka_unit_test(bpermute_fi_reads_all_lanes),
         cmocka_unit_test(instructions_of_gfx1250),
+        cmocka_unit_test(long_forms_have_dpp),
         cmocka_unit_test(all_codes_of_8_bits),
         cmocka_unit_test(wide_instructions_of_gfx1250),
     };
