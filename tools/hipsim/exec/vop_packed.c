@@ -241,8 +241,16 @@ static inline float bhalf_at(uint32_t u, unsigned shift)
             d[i] = expr; \
         } \
     }
+/* NEG negates the f32 of source 2. LLVM sets NEG and NEG_HI for a negated f32, so NEG_HI has no
+ * effect. */
 #define DOT_F(op, expr) \
-    DOT(op, canonical(expr))
+    HEAD(op) \
+        const uint32_t flip = (uint32_t)(x->in->neg_lo & 4) << 29; \
+        EACH_LANE { \
+            uint32_t a = s0[i], b = s1[i], c = s2[i] ^ flip; \
+            d[i] = canonical(expr); \
+        } \
+    }
 
 /* Returns the bits of r, with any NaN replaced by the default NaN. */
 static inline uint32_t canonical(float r)
