@@ -94,6 +94,14 @@ static void exec_swap(struct wave *w, const struct inst *in)
     dst_write_rows(w, d, high, exec & 0xffff0000, from << 16);
 }
 
+/* V_PERMLANE64 exchanges the halves of a wave of 64 lanes. In a wave of 32 it does nothing (RDNA4
+ * ISA, VOP1). */
+static void exec_no_exchange(struct wave *w, const struct inst *in)
+{
+    (void)w;
+    (void)in;
+}
+
 #define PERMUTE(n, how, t2)         \
     {.name = "v_permlane" n "_b32", \
      .exec = exec_permute,          \
@@ -118,5 +126,6 @@ const struct op_row exec_permute_rows[] = {
      .src = {T_B32},
      .flags = ROW_VALU,
      .targets = GFX1250},
+    {.name = "v_permlane64_b32", .exec = exec_no_exchange, .flags = ROW_VALU, .targets = GFX1201},
     {.name = NULL},
 };

@@ -358,6 +358,18 @@ PACKED(pk_add_max_i16, int16_t, relu(larger(clamped(a + b, INT16_MIN, INT16_MAX)
 PACKED(pk_add_min_u16, uint16_t, smaller(clamped(a + b, 0, UINT16_MAX), c))
 PACKED(pk_add_max_u16, uint16_t, larger(clamped(a + b, 0, UINT16_MAX), c))
 
+/* V_DOT2_BF16_BF16: returns c + a.lo * b.lo + a.hi * b.hi. The manual has no rule for the rounding
+ * of its two additions; each one is fused here and rounds to nearest even (RDNA4 ISA, VOP3). Triton
+ * multiplies bf16 with it, a high half and c being 0. */
+static inline uint32_t dot2_bf16(uint32_t a, uint32_t b, uint32_t c)
+{
+    const double low = bf16_double(a & 0xffff) * bf16_double(b & 0xffff);
+    const uint32_t sum = f64_to_bf16(odd_sum(low, bf16_double(c)));
+    return f64_to_bf16(odd_sum(bf16_double(a >> 16) * bf16_double(b >> 16), bf16_double(sum)));
+}
+
+KERNEL(dot2_bf16_bf16, d[i] = dot2_bf16(A, B, HC))
+
 /* V_DOT4_I32_IU8, V_DOT8_I32_IU4: returns the dot product of elements of `width` bits. Bits of
  * `is_signed` (NEG) say which source is signed. */
 static inline int64_t dot_iu(uint32_t a, uint32_t b, unsigned width, unsigned is_signed)
@@ -382,6 +394,25 @@ static inline uint32_t saturated(int64_t v, bool clamp)
 
 KERNEL(dot4_iu8, d[i] = saturated(dot_iu(A, B, 8, x->in->neg_lo) + (int32_t)C, clamp))
 KERNEL(dot8_iu4, d[i] = saturated(dot_iu(A, B, 4, x->in->neg_lo) + (int32_t)C, clamp))
+
+/* V_DOT4_F32_*: returns the f32 `bits` plus the products of the four bytes of a and b, added one by
+ * one. A product of two such formats is exact in binary32. NEG negates the f32. NEG_HI takes its
+ * magnitude, as LLVM encodes them. */
+static inline uint32_t dot4(const struct inst *in, const struct narrow *fa, uint32_t a,
+                            const struct narrow *fb, uint32_t b, uint32_t bits)
+{
+    bits &= in->neg_hi & 4 ? INT32_MAX : UINT32_MAX;
+    float c = as_f32(bits ^ (uint32_t)(in->neg_lo & 4) << 29);
+    for (unsigned at = 0; at < 32; at += 8)
+        c += narrow_decode(fa, a >> at & 0xff) * narrow_decode(fb, b >> at & 0xff);
+    return c == c ? f32_bits(c) : QUIET_NAN32;
+}
+
+/* gfx1201 (RDNA4 ISA, V_DOT4_F32_FP8_BF8 and the three opcodes after it). */
+KERNEL(dot4_fp8_fp8, d[i] = dot4(x->in, &fp8_ocp, A, &fp8_ocp, B, C))
+KERNEL(dot4_fp8_bf8, d[i] = dot4(x->in, &fp8_ocp, A, &bf8_ocp, B, C))
+KERNEL(dot4_bf8_fp8, d[i] = dot4(x->in, &bf8_ocp, A, &fp8_ocp, B, C))
+KERNEL(dot4_bf8_bf8, d[i] = dot4(x->in, &bf8_ocp, A, &bf8_ocp, B, C))
 
 /* The functions from here on execute operations on integers. */
 
@@ -504,6 +535,14 @@ TRANS_BF16(tanh, tanh_of(a))
      .src = {__VA_ARGS__},                \
      .flags = ROW_VALU | (fl),            \
      .targets = GFX1250},
+#define DOT4(formats)                               \
+    {.name = "v_dot4_f32_" #formats,                \
+     .exec = LOCAL(exec_lanes),                     \
+     .kernel = (void (*)(void))k_dot4_##formats,    \
+     .dst = T_F32,                                  \
+     .src = {T_B32, T_B32, T_F32},                  \
+     .flags = ROW_VALU | ROW_NO_FLUSH,              \
+     .targets = GFX1201},
 #define BYTE_MERGE (ROW_NO_FLUSH | ROW_OP_SEL | ROW_DST_IS_SRC)
 #define MOVREL(n, which)                       \
     {.name = n,                                \
@@ -568,6 +607,17 @@ const struct op_row LOCAL(vop_gfx1250_rows)[] = {
     PKI3(pk_add_max_u16)
     NAMED("v_dot4_i32_iu8", dot4_iu8, ROW_INT_CLAMP, T_I32, T_B32, T_B32, T_I32)
     NAMED("v_dot8_i32_iu4", dot8_iu4, ROW_INT_CLAMP, T_I32, T_B32, T_B32, T_I32)
+    {.name = "v_dot2_bf16_bf16",
+     .exec = LOCAL(exec_lanes),
+     .kernel = (void (*)(void))k_dot2_bf16_bf16,
+     .dst = T_BF16,
+     .src = {T_PKBF16, T_PKBF16, T_BF16},
+     .flags = ROW_VALU | ROW_NO_FLUSH,
+     .targets = GFX1201},
+    DOT4(fp8_fp8)
+    DOT4(fp8_bf8)
+    DOT4(bf8_fp8)
+    DOT4(bf8_bf8)
     ROW(add_min_i32, ROW_INT_CLAMP, T_B32, T_B32, T_B32, T_B32)
     ROW(add_max_i32, ROW_INT_CLAMP, T_B32, T_B32, T_B32, T_B32)
     U3(add_min_u32)

@@ -161,6 +161,58 @@ TEST(products_follow_the_layouts)
         check_product(&products[i]);
 }
 
+/* Dot products of bytes, with formats in the order of the sources. NEG negates source 2, and NEG_HI
+ * takes its magnitude (RDNA4 ISA, V_DOT4_F32_FP8_BF8). */
+TEST(dot_products_of_bytes)
+{
+    struct program p = wave32();
+    const uint32_t fp8[4] = {fp8_of(1), fp8_of(-2), fp8_of(3), fp8_of(8)};
+    const uint32_t bf8[4] = {bf8_of(4), bf8_of(1), bf8_of(-2), bf8_of(2)};
+    for (unsigned i = 0; i < 4; i++)
+        for (unsigned l = 0; l < 32; l++) {
+            p.v[0][l] |= fp8[i] << 8 * i;
+            p.v[1][l] |= bf8[i] << 8 * i;
+        }
+    program_fill(&p, 2, bits_of(-100));
+    program_run(&p, "v_dot4_f32_fp8_bf8 v3, v0, v1, v2\n"
+                    "v_dot4_f32_bf8_fp8 v4, v1, v0, v2 neg_lo:[0,0,1]\n"
+                    "v_dot4_f32_fp8_fp8 v5, v0, v0, v2 neg_hi:[0,0,1]\n"
+                    "v_dot4_f32_bf8_bf8 v6, v1, v1, v2\n");
+    assert_true(float_of(p.v[3][9]) == -100 + 4 - 2 - 6 + 16);
+    assert_true(float_of(p.v[4][9]) == 100 + 4 - 2 - 6 + 16);
+    assert_true(float_of(p.v[5][9]) == 100 + 1 + 4 + 9 + 64);
+    assert_true(float_of(p.v[6][9]) == -100 + 16 + 1 + 4 + 4);
+}
+
+/* OPSEL selects halves of source 2 and of the result. Sums are rounded (RDNA4 ISA,
+ * V_DOT2_BF16_BF16). */
+TEST(dot_products_of_bf16)
+{
+    struct program p = wave32();
+    program_fill(&p, 0, bf16_of(3) << 16 | bf16_of(5));
+    program_fill(&p, 1, bf16_of(-7) << 16 | bf16_of(11));
+    program_fill(&p, 2, bf16_of(100) << 16 | bf16_of(1000));
+    program_fill(&p, 3, 0x1234);
+    program_fill(&p, 4, bf16_of(257)); /* 8 bits of the fraction are too few: 256 */
+    program_run(&p, "v_dot2_bf16_bf16 v5, v0, v1, v2\n"
+                    "v_dot2_bf16_bf16 v3, v0, v1, v2 op_sel:[0,0,1,1]\n"
+                    "v_dot2_bf16_bf16 v6, v4, 1.0, 1.0\n");
+    assert_int_equal(p.v[5][4] & 0xffff, bf16_of(1032)); /* 1034 is between 1032 and 1040 */
+    assert_int_equal(p.v[3][4], bf16_of(134) << 16 | 0x1234);
+    assert_int_equal(p.v[6][4] & 0xffff, bf16_of(256)); /* 257 is halfway */
+}
+
+/* V_PERMLANE64 does nothing in a wave of 32 lanes. */
+TEST(halves_of_64_lanes_are_not_exchanged)
+{
+    struct program p = wave32();
+    for (unsigned l = 0; l < 32; l++)
+        p.v[0][l] = l;
+    program_fill(&p, 1, 77);
+    program_run(&p, "v_permlane64_b32 v1, v0\n");
+    assert_int_equal(p.v[1][3], 77);
+}
+
 /* The clamp bit limits sums of integers (RDNA4 ISA, 7.7, field CM). */
 TEST(sums_of_integers_are_clamped)
 {
