@@ -202,3 +202,13 @@ void lds_waited(struct wave *w, const struct pending *p)
     if (w->wg->nwaves == 1)
         lds_deliver(w->wg, w->clock);
 }
+
+void lds_arrived(struct wave *w, enum wait_counter counter)
+{
+    for (unsigned i = 0; i < w->npending[counter]; i++) {
+        struct pending *p = &w->pending[counter][i];
+        if (p->lds_bytes)
+            lds_waited(w, p);
+        p->lds_bytes = 0;
+    }
+}

@@ -2,7 +2,8 @@
 /*
  * gfx1250's copies between memory and LDS that pass no register: asynchronous loads and stores with
  * an address per lane (CDNA5 ISA, 10.8), and the tensor data mover (10.11). The bytes are copied at
- * issue. LDS bytes count as in flight until the wave has waited for ASYNCcnt or TENSORcnt.
+ * issue. LDS bytes count as in flight until the wave has waited for ASYNCcnt or TENSORcnt, or has
+ * arrived at an LDS barrier (11.2.2).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,47 @@ static void exec_async(struct wave *w, const struct inst *in)
     lds_issue_range(w, in, WAIT_VM, &range);
 }
 
+/* Executes an arrival of each lane of `m` at the LDS barrier at its address, which follows the
+ * operations of `counter`. False after a report. */
+static bool arrive(struct wave *w, const struct inst *in, struct lane_mem *m,
+                   enum wait_counter counter)
+{
+    unsigned l;
+
+    if (!mem_resolve(w, in, m, 8, MEM_MODIFY))
+        return false;
+    const uint64_t undefined = m->lanes & ~mem_written(w, m, 0, 8);
+    if (undefined && mem_checks(w, CHECK_UNINIT) &&
+        !wave_finding(w, in, FAULT_UNINIT, undefined,
+                      "arrival at an LDS barrier that was never written, at 0x%llx",
+                      (unsigned long long)m->addr[__builtin_ctzll(undefined)]))
+        return false;
+    FOR_LANES(l, m->lanes)
+    {
+        const uint64_t old = mem_get32(m->ptr[l]) | (uint64_t)mem_get32(m->ptr[l] + 4) << 32;
+        mem_put32(m->ptr[l], (uint32_t)atomic_result(ATOMIC_ARRIVE, 8, old, 1, 0, w->mode));
+    }
+    mem_mark(w, m, 0, 8, m->lanes);
+    lds_arrived(w, counter);
+    return true;
+}
+
+/* Executes DS_ATOMIC_ASYNC_BARRIER_ARRIVE, which the hardware keeps in order with the wave's
+ * asynchronous loads. */
+static void exec_async_arrive(struct wave *w, const struct inst *in)
+{
+    struct lane_mem m = {.space = MEM_LDS, .lanes = wave_exec(w)};
+    uint32_t tmp[WAVE_LANES];
+
+    if (!mem_defined(w, in, &in->src[0], m.lanes, "the LDS address"))
+        return;
+    const uint32_t *row = src_rows(w, &in->src[0], tmp);
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        m.addr[l] = row[l] + (uint32_t)in->imm_offset;
+    if (arrive(w, in, &m, WAIT_ASYNC))
+        wave_issue(w, in, WAIT_ASYNC, OPND_NONE, 0, 0, false);
+}
+
 /* The functions from here on simulate the tensor data mover. */
 
 enum { TENSOR_DIMS = 5, TENSOR_ROWS = 16, TENSOR_IMAGE = 2 /* of a descriptor's field `type` */ };
@@ -171,6 +213,8 @@ struct tensor {
     uint32_t times;       /* tiles that are copied one after the other */
     uint32_t lds_step;    /* bytes in LDS from the start of a tile to the next tile's */
     uint64_t global_step; /* bytes in global memory from a tile's start to the next tile's */
+    bool arrives;         /* true: the copy ends with an arrival at the LDS barrier `barrier` */
+    uint32_t barrier;     /* byte address in LDS */
 };
 
 /* Returns the `n` bits that begin at bit `at` of a descriptor group. */
@@ -226,15 +270,13 @@ static bool mask_is_right(struct wave *w, const struct inst *in, uint32_t mask)
 }
 
 /* False after a report if a valid descriptor has a field that is not simulated. `flags` is the
- * first dword of group 1, and g2 is group 2. The width of the count in an LDS barrier, which an
- * arrival needs, is a setting of the device (CDNA5 ISA, 11.2.2). Rows to gather are in the place of
- * the iteration. LLVM's dialect amdgpu allows 256 tiles at most. */
+ * first dword of group 1, and g2 is group 2. Rows to gather are in the place of the iteration.
+ * LLVM's dialect amdgpu allows 256 tiles at most. */
 static bool is_simulated(struct wave *w, const struct inst *in, const struct tensor *t,
                          uint32_t flags, const uint32_t *g2)
 {
-    const bool arrives = flags >> 18 & 1, iterates = flags >> 19 & 1;
-    const char *const lacking = arrives                 ? "the arrival at an LDS barrier"
-                                : iterates && t->gather ? "iteration with a gather of rows"
+    const bool iterates = flags >> 19 & 1;
+    const char *const lacking = iterates && t->gather ? "iteration with a gather of rows"
                                 : iterates && field(g2, 112, 16) > 255 ? "more than 256 iterations"
                                                                        : NULL;
     if (!t->valid || !lacking)
@@ -276,6 +318,8 @@ static bool read_tensor(struct wave *w, const struct inst *in, struct tensor *t)
         .mask = in->row->flags & ROW_LOAD ? g[1][0] & 0xffff : 0, /* only loads have a mask */
         .early = g[1][0] >> 21 & 1,
         .times = 1,
+        .arrives = g[1][0] >> 18 & 1,
+        .barrier = (uint32_t)field(g[1], 32, 16) << 3,
     };
     if (!is_simulated(w, in, t, g[1][0], g[2]))
         return false;
@@ -448,6 +492,10 @@ static void exec_tensor(struct wave *w, const struct inst *in)
         return;
     }
     lds_issue_range(w, in, WAIT_TENSOR, &range);
+    if (t.valid && t.arrives) {
+        struct lane_mem m = {.space = MEM_LDS, .lanes = 1, .addr = {t.barrier}};
+        arrive(w, in, &m, WAIT_TENSOR);
+    }
 }
 
 /* Rows of asynchronous copies name the counter of vector memory; the decoder replaces it by
@@ -475,6 +523,12 @@ const struct op_row exec_async_rows[] = {
     ASYNCS("global_store_async_from_lds", ROW_STORE),
     ASYNCS("cluster_load_async_to_lds", ROW_LOAD), /* without a cluster it equals
                                                       global_load_async_to_lds */
+    {.name = "ds_atomic_async_barrier_arrive_b64",
+     .exec = exec_async_arrive,
+     .src = {T_B32},
+     .flags = ROW_LDS | ROW_SHARED | ROW_LOAD | ROW_STORE,
+     .wait = 1 + WAIT_ASYNC,
+     .targets = GFX1250},
     TENSOR("tensor_load_to_lds", ROW_LOAD),
     TENSOR("tensor_store_from_lds", ROW_STORE),
     {.name = NULL},

@@ -329,6 +329,7 @@ const struct op_row exec_ds_rows[] = {
     GFX12_ATOMIC("max_num", "f64", T_B64, 8, ATOMIC_MAX_NUM_F),
     GFX12_ATOMIC("cond_sub", "u32", T_B32, 4, ATOMIC_COND_SUB),
     GFX12_ATOMIC("sub_clamp", "u32", T_B32, 4, ATOMIC_SUB_CLAMP),
+    RMW_OF(GFX1250, "atomic_barrier_arrive_rtn_b64", T_B64, T_B64, T_NONE, 8, ATOMIC_ARRIVE),
     BOTH2("mskor", "b32", "b64", ATOMIC_MSKOR),
     BOTH2("cmpst", "b32", "b64", ATOMIC_CMPSWAP),
     BOTH2("cmpst", "f32", "f64", ATOMIC_CMPSWAP_F),

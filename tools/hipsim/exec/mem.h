@@ -51,6 +51,7 @@ enum atomic_op {
     ATOMIC_PK_ADD_BF16,
     ATOMIC_COND_SUB,
     ATOMIC_SUB_CLAMP,
+    ATOMIC_ARRIVE, /* arrival at an LDS barrier */
 };
 
 /* op_row.arg of a memory instruction: bytes per lane, enum mem_part, whether loads extend the sign,

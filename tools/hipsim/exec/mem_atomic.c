@@ -152,6 +152,18 @@ static uint64_t conditional_exchange(uint64_t old, uint64_t data)
     return low | high << 32;
 }
 
+/* DS_ATOMIC_BARRIER_ARRIVE: returns the barrier after `count` arrivals (CDNA5 ISA, 11.2.2). Bits
+ * 28:0 count down. A count below zero starts again at bits 47:32 and has decremented the phase,
+ * bits 31:29. The manual allows other widths of the count; 29 bits are what Triton 3.8 reads. */
+static uint64_t arrived(uint64_t barrier, uint32_t count)
+{
+    enum { WIDTH = 29 };
+    const uint32_t mask = (1u << WIDTH) - 1, first = (uint32_t)(barrier >> 32) & 0xffff;
+    const uint32_t state = (uint32_t)barrier - count;
+    const bool complete = state >> (WIDTH - 1) & 1;
+    return (barrier & ~UINT64_C(0xffffffff)) | (complete ? (state & ~mask) | first : state);
+}
+
 uint64_t atomic_result(enum atomic_op op, unsigned bytes, uint64_t old, uint64_t data,
                        uint64_t data2, uint32_t mode)
 {
@@ -188,6 +200,7 @@ uint64_t atomic_result(enum atomic_op op, unsigned bytes, uint64_t old, uint64_t
     case ATOMIC_MAX_NUM_F: return select_number(old, data, infinity, op == ATOMIC_MAX_NUM_F);
     case ATOMIC_COND_SUB: return old >= data ? old - data : old;
     case ATOMIC_SUB_CLAMP: return old >= data ? old - data : 0;
+    case ATOMIC_ARRIVE: return arrived(old, (uint32_t)data);
     case ATOMIC_PK_ADD_F16: return add_pairs(old, data, INFINITY_F16, mode);
     case ATOMIC_PK_ADD_BF16: return add_pairs(old, data, INFINITY_BF16, mode);
     case ATOMIC_NONE: break;
