@@ -8,8 +8,8 @@
 
 #include "tools/hipsim/tests/device.h"
 
-/* v0: byte offset of a lane's own dword; s4: number of the wave, of which there are two. v[2:3] is
- * the first state of a barrier at LDS address 0 that 64 lanes complete. */
+/* v0: byte offset of a lane's own dword; s4: number of the wave, 0 or 1. v[2:3] is the first state
+ * of a barrier at LDS address 0 that 64 lanes complete. */
 #define BEGIN                                                                            \
     "v_mbcnt_lo_u32_b32 v0, -1, 0\nv_lshlrev_b32 v0, 2, v0\n"                            \
     "s_mov_b32 s4, s100\ns_lshl_b32 s5, s4, 7\nv_add_nc_u32 v0, s5, v0\n"                \
@@ -38,8 +38,8 @@ static struct program two_waves(const void *data)
     return p;
 }
 
-/* Expects that `text` runs without a fault in several orders of the waves, and that the last wave's
- * lanes have read what the other wave has stored. */
+/* Expects that `text` runs without a fault in several orders of the waves. The last wave's lanes
+ * have then read what the other wave has stored. */
 static void expect_right(const char *text, const void *data)
 {
     for (uint64_t seed = 0; seed < 4; seed++) {
