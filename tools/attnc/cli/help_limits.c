@@ -709,8 +709,42 @@ static bool clash_itself(const struct op_limits *l, int a, int b, struct att_why
     return true;
 }
 
-/* Prints the choices after `a` that clash with it, a line for each reason. *any is true once a line
- * was printed; the heading precedes the first. */
+/* True if some target compiles a kernel with choice `c` that has the clashing choices `a` and `b`.
+ * All three set different fields. */
+static bool is_exception(const struct op_limits *l, int a, int b, int c)
+{
+    const struct choice *third = &l->choices[c];
+    if (third->field == l->choices[a].field || third->field == l->choices[b].field ||
+        !third->targets || att_fields[third->field].kind == ATT_KIND_FILE)
+        return false;
+    struct att_variant v = l->base;
+    for (int i = 0; i < 3; i++)
+        apply(l, &v, i == 0 ? c : i == 1 ? a : b);
+    return att_get(&v, third->field) == third->value && targets_of_any(l, &v, NULL);
+}
+
+/* Returns the index of the first exception of clashing choices `a` and `b`; l->count: none. */
+static int find_exception(const struct op_limits *l, int a, int b)
+{
+    int i = 0;
+    while (i < l->count && !is_exception(l, a, b, i))
+        i++;
+    return i;
+}
+
+/* Appends to `t` the exceptions of the clashing choices `a` and `b` that set the field of choice
+ * `first`; nothing if `first` is l->count. */
+static void name_exceptions(const struct op_limits *l, int a, int b, int first, struct text *t)
+{
+    bool in[MOST_CHOICES] = {0};
+    for (int i = first; i < l->count; i++)
+        in[i] = l->choices[i].field == l->choices[first].field && is_exception(l, a, b, i);
+    text_add(t, first < l->count ? ", except with " : "");
+    name_choices(l, in, t);
+}
+
+/* Prints the choices after `a` that clash with it, a line for each reason and exception. *any is
+ * true once a line was printed; the heading precedes the first. */
 static void print_clashes(const struct op_limits *l, int a, bool *any)
 {
     bool done[MOST_CHOICES] = {0};
@@ -720,13 +754,16 @@ static void print_clashes(const struct op_limits *l, int a, bool *any)
             continue;
         struct text t = {0};
         bool same[MOST_CHOICES] = {0};
+        const int except = find_exception(l, a, i);
         for (int j = i; j < l->count; j++) {
-            same[j] = !done[j] && clash_itself(l, a, j, &other) && !strcmp(why.text, other.text);
+            same[j] = !done[j] && clash_itself(l, a, j, &other) && !strcmp(why.text, other.text) &&
+                      find_exception(l, a, j) == except;
             done[j] = done[j] || same[j];
         }
         name_value(&l->choices[a], &t);
         text_add(&t, " with ");
         name_choices(l, same, &t);
+        name_exceptions(l, a, i, except, &t);
         text_add(&t, ": %s", why.text);
         if (!*any)
             puts("\nNo kernel has:\n");
