@@ -67,12 +67,41 @@ static void hash_stat(XXH3_state_t *state, const char *path)
     XXH3_64bits_update(state, facts, sizeof(facts));
 }
 
-/* Adds path, size and time of a loaded library's file to the hash `state`. A callback of
+/* Adds the GNU build ID of a loaded library to the hash `state`; returns false if it has none. */
+static bool hash_build_id(const struct dl_phdr_info *info, XXH3_state_t *state)
+{
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        if (segment->p_type != PT_NOTE)
+            continue;
+        const char *notes = (const char *)(info->dlpi_addr + segment->p_vaddr);
+        size_t pad = segment->p_align == 8 ? 8 : 4;
+        for (size_t at = 0; at + sizeof(ElfW(Nhdr)) <= segment->p_memsz;) {
+            ElfW(Nhdr) note;
+            memcpy(&note, notes + at, sizeof(note));
+            size_t name = at + sizeof(note);
+            size_t value = name + (note.n_namesz + pad - 1) / pad * pad;
+            at = value + (note.n_descsz + pad - 1) / pad * pad;
+            if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != sizeof("GNU") ||
+                memcmp(notes + name, "GNU", sizeof("GNU")) || at > segment->p_memsz)
+                continue;
+            XXH3_64bits_update(state, notes + value, note.n_descsz);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Adds a loaded library to the hash `state`: its build ID, or path, size and time of its file.
+ * libattn is left out, because it launches kernels and compiles none. A callback of
  * dl_iterate_phdr(). */
 static int hash_library(struct dl_phdr_info *info, size_t size, void *state)
 {
     (void)size;
-    if (info->dlpi_name[0] == '/')
+    const char *name = strrchr(info->dlpi_name, '/');
+    if (!name || strncmp(name, "/libattn.so", strlen("/libattn.so")) == 0)
+        return 0;
+    if (!hash_build_id(info, state))
         hash_stat(state, info->dlpi_name);
     return 0;
 }

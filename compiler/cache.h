@@ -14,8 +14,9 @@ struct attnc_cache_key {
 };
 
 /**
- * Returns a hash of this executable's contents, and of path, size and modification time of each
- * library that it has loaded. Another compiler has another hash. 0: out of memory.
+ * Returns a hash of this executable's contents and of the libraries that it has loaded. A library
+ * counts by its GNU build ID, or by path, size and modification time where it has none. libattn
+ * does not count: it compiles nothing. Another compiler has another hash. 0: out of memory.
  */
 uint64_t attnc_compiler_identity(void);
 

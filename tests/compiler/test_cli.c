@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -647,6 +648,24 @@ TEST(shells_complete_every_option)
     expect("completion fish", 0, "-n '__fish_seen_subcommand_from verify' -l json", "");
     expect("completion", 1, "", "usage: attnc completion bash|zsh|fish");
     expect("completion fihs", 1, "", "did you mean 'fish'?");
+}
+
+/* The runtime compiles nothing, so that kernels in the cache outlive it; another loaded library may
+ * take part in compiling. */
+TEST(another_libattn_compiles_nothing)
+{
+    write_file("d.yaml", "targets: gfx942\nkernels: [{ op: prefill, head_dim: 80 }]\n");
+    expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
+    char copy[PATH_MAX + 64];
+    snprintf(copy, sizeof(copy), "mkdir lib && cp %.*s/../../runtime/libattn.so.0 lib",
+             (int)(strrchr(command_path, '/') - command_path), command_path);
+    assert_int_equal(system(copy), 0);
+    setenv("LD_LIBRARY_PATH", "lib", 1);
+    expect("build d.yaml -o p.pack --cache c", 0, "", "0 compiled, 1 from the cache");
+    unsetenv("LD_LIBRARY_PATH");
+    setenv("LD_PRELOAD", "libanl.so.1", 1);
+    expect("build d.yaml -o p.pack --cache c", 0, "", "1 compiled, 0 from the cache");
+    unsetenv("LD_PRELOAD");
 }
 
 TEST(a_pack_is_built_listed_and_extracted)
