@@ -18,12 +18,12 @@ static bool ok(amd_comgr_status_t s) { return s == AMD_COMGR_STATUS_SUCCESS; }
 static bool read_string(amd_comgr_metadata_node_t map, const char *key, char *text, size_t size)
 {
     amd_comgr_metadata_node_t node;
-    if (!ok(amd_comgr_metadata_lookup(map, key, &node)))
+    if (!ok(tgt_comgr.metadata_lookup(map, key, &node)))
         return false;
     size_t needed = 0;
-    bool good = ok(amd_comgr_get_metadata_string(node, &needed, NULL)) && needed <= size &&
-                ok(amd_comgr_get_metadata_string(node, &needed, text));
-    amd_comgr_destroy_metadata(node);
+    bool good = ok(tgt_comgr.get_metadata_string(node, &needed, NULL)) && needed <= size &&
+                ok(tgt_comgr.get_metadata_string(node, &needed, text));
+    tgt_comgr.destroy_metadata(node);
     return good;
 }
 
@@ -56,16 +56,16 @@ static bool find_kernel(amd_comgr_metadata_node_t list, const char *name,
 {
     size_t count = 0;
     bool found = false;
-    amd_comgr_get_metadata_list_size(list, &count);
+    tgt_comgr.get_metadata_list_size(list, &count);
     for (size_t i = 0; i < count && !found; i++) {
         amd_comgr_metadata_node_t kernel;
         char text[512];
-        if (!ok(amd_comgr_index_list_metadata(list, i, &kernel)))
+        if (!ok(tgt_comgr.index_list_metadata(list, i, &kernel)))
             continue;
         found = read_string(kernel, ".name", text, sizeof(text)) && strcmp(text, name) == 0;
         if (found)
             read_kernel(kernel, facts);
-        amd_comgr_destroy_metadata(kernel);
+        tgt_comgr.destroy_metadata(kernel);
     }
     return found;
 }
@@ -75,14 +75,14 @@ static bool find_kernel(amd_comgr_metadata_node_t list, const char *name,
 static bool read_from(amd_comgr_data_t data, const char *name, struct tgt_kernel_facts *facts)
 {
     amd_comgr_metadata_node_t root, list;
-    if (!ok(amd_comgr_get_data_metadata(data, &root)))
+    if (!ok(tgt_comgr.get_data_metadata(data, &root)))
         return false;
     bool found = false;
-    if (ok(amd_comgr_metadata_lookup(root, "amdhsa.kernels", &list))) {
+    if (ok(tgt_comgr.metadata_lookup(root, "amdhsa.kernels", &list))) {
         found = find_kernel(list, name, facts);
-        amd_comgr_destroy_metadata(list);
+        tgt_comgr.destroy_metadata(list);
     }
-    amd_comgr_destroy_metadata(root);
+    tgt_comgr.destroy_metadata(root);
     return found;
 }
 
@@ -90,13 +90,15 @@ bool tgt_read_metadata(const void *code_object, size_t size, const char *name,
                        struct tgt_kernel_facts *facts, char why[TGT_WHY])
 {
     amd_comgr_data_t data;
-    if (!ok(amd_comgr_create_data(AMD_COMGR_DATA_KIND_EXECUTABLE, &data))) {
+    if (!tgt_load_comgr(why, TGT_WHY))
+        return false;
+    if (!ok(tgt_comgr.create_data(AMD_COMGR_DATA_KIND_EXECUTABLE, &data))) {
         snprintf(why, TGT_WHY, "comgr: out of memory");
         return false;
     }
-    bool found = ok(amd_comgr_set_data(data, size, code_object)) && read_from(data, name, facts);
+    bool found = ok(tgt_comgr.set_data(data, size, code_object)) && read_from(data, name, facts);
     if (!found)
         snprintf(why, TGT_WHY, "%s: no metadata of such a kernel in the code object", name);
-    amd_comgr_release_data(data);
+    tgt_comgr.release_data(data);
     return found;
 }
