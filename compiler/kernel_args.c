@@ -7,10 +7,10 @@
 #include "ir/ir.h"
 
 static const struct attnc_kernel_arg arguments[] = {
-#define PTR TIR_I64
-#define I64 TIR_I64
-#define I32 TIR_I32
-#define F32 TIR_F32
+#define PTR TIR_I64, true
+#define I64 TIR_I64, false
+#define I32 TIR_I32, false
+#define F32 TIR_F32, false
 #define KERNEL_ARG(op, name, kind) {#op, #name, kind},
 #include "op_kernel_args.def"
 #undef PTR

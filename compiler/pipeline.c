@@ -52,6 +52,9 @@ static bool emit(const struct tir_func *f, const struct tgt *t, const struct tgt
 {
     if (stage == ATTNC_STAGE_IR)
         return print_function(f, &k->code) || fail(why, "out of memory");
+    bool pointers[ATTNC_MAX_ARGS];
+    for (uint32_t i = 0; i < k->arg_count; i++)
+        pointers[i] = k->args[i].pointer;
     const struct tgt_codegen_options o = {
         .kind = stage == ATTNC_STAGE_LLVM  ? TGT_EMIT_LLVM
                 : stage == ATTNC_STAGE_ASM ? TGT_EMIT_ASM
@@ -59,6 +62,8 @@ static bool emit(const struct tir_func *f, const struct tgt *t, const struct tgt
         .hooks = hooks->data,
         .hooks_size = hooks->size,
         .ir = *ir,
+        .pointers = pointers,
+        .producer = ATTNC_PROVENANCE,
     };
     if (stage != ATTNC_STAGE_LINKED)
         return tgt_emit(f, t, &o, &k->code, why);
@@ -118,6 +123,8 @@ static bool describe(const struct att_variant *v, const struct att_kernel *built
             return false;
         snprintf(k->args[i].name, sizeof(k->args[i].name), "%s", f->args[i].name);
         k->args[i].dtype = f->args[i].dtype;
+        const struct attnc_kernel_arg *a = attnc_find_kernel_arg(v->op->name, f->args[i].name);
+        k->args[i].pointer = a && a->pointer;
         k->args[i].offset = f->args[i].offset;
     }
     k->workgroups_most = built->workgroups_most;

@@ -212,7 +212,8 @@ static bool declare_kernel(struct lower *l)
         return false;
     }
     for (uint32_t i = 0; i < l->f->n_args; i++)
-        params[i] = lower_dtype(l, l->f->args[i].dtype);
+        params[i] =
+            l->pointers && l->pointers[i] ? l->global_ptr : lower_dtype(l, l->f->args[i].dtype);
     LLVMTypeRef type = LLVMFunctionType(l->void_, params, l->f->n_args, false);
     l->kernel = LLVMAddFunction(l->module, l->f->name, type);
     free(params);
@@ -283,6 +284,15 @@ static void set_code_object_version(struct lower *l)
     static const char key[] = "amdhsa_code_object_version";
     LLVMMetadataRef version = LLVMValueAsMetadata(lower_i32(l, 500)); /* version 5.00 */
     LLVMAddModuleFlag(l->module, LLVMModuleFlagBehaviorError, key, sizeof(key) - 1, version);
+}
+
+/* Names the producer of the code object, for its section .comment. */
+static void set_producer(struct lower *l, const char *producer)
+{
+    LLVMMetadataRef text = LLVMMDStringInContext2(l->ctx, producer, strlen(producer));
+    LLVMAddNamedMetadataOperand(
+        l->module, "llvm.ident",
+        LLVMMetadataAsValue(l->ctx, LLVMMDNodeInContext2(l->ctx, &text, 1)));
 }
 
 /* The functions from here on link and inline hooks. */
@@ -423,6 +433,27 @@ static bool build_module(struct lower *l, const struct tgt_codegen_options *o,
     return !o->hooks || inline_hooks(l, machine, why);
 }
 
+/* Returns one more than the last dimension in which the function reads its workgroup's index. */
+static unsigned count_block_dims(const struct tir_func *f)
+{
+    unsigned dims = 0;
+    for (uint32_t id = 1; id < f->n_ops; id++) {
+        const struct tir_op *op = tir_op(f, (struct tir_ref){id});
+        if (op->opcode == TIR_block_id && op->imm[0] >= dims)
+            dims = (unsigned)op->imm[0] + 1;
+    }
+    return dims;
+}
+
+/* Removes from the kernel's descriptor in `object`, on GFX9, what the kernel does not use. Hooks may
+ * read the workgroup's indices in all dimensions. */
+static bool trim(const struct tir_func *f, bool has_hooks, struct tgt_blob *object,
+                 char why[TGT_WHY])
+{
+    return (!f->trimmed || tgt_trim_registers(object, f->name, why)) &&
+           tgt_trim_workgroup_ids(object, f->name, has_hooks ? 3 : count_block_dims(f), why);
+}
+
 bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_codegen_options *o,
               struct tgt_blob *out, char why[TGT_WHY])
 {
@@ -435,7 +466,8 @@ bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_co
     LLVMContextRef ctx = LLVMContextCreate();
     struct diagnostics diagnostics = {.why = why};
     LLVMContextSetDiagnosticHandler(ctx, on_diagnostic, &diagnostics);
-    struct lower l = {.f = f, .t = t, .isa = lower_isa_of(t), .ctx = ctx, .why = why};
+    struct lower l = {
+        .f = f, .t = t, .isa = lower_isa_of(t), .ctx = ctx, .pointers = o->pointers, .why = why};
     l.module = LLVMModuleCreateWithNameInContext(f->name, ctx);
     l.b = LLVMCreateBuilderInContext(ctx);
     l.i32 = LLVMInt32TypeInContext(ctx);
@@ -444,13 +476,14 @@ bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_co
     LLVMSetModuleDataLayout(l.module, layout);
     LLVMDisposeTargetData(layout);
 
+    if (o->producer)
+        set_producer(&l, o->producer);
     bool ok = build_module(&l, o, machine, &diagnostics, why);
     if (ok && o->kind == TGT_EMIT_LLVM)
         ok = emit_text(l.module, out, why);
     else if (ok)
         ok = emit_machine_code(l.module, machine, o->kind, &diagnostics, out, why);
-    if (ok && o->kind == TGT_EMIT_OBJECT && f->trimmed && t->has_agprs &&
-        !tgt_trim_registers(out, f->name, why)) {
+    if (ok && o->kind == TGT_EMIT_OBJECT && t->has_agprs && !trim(f, o->hooks != NULL, out, why)) {
         tgt_blob_free(out);
         ok = false;
     }

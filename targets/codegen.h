@@ -44,6 +44,10 @@ struct tgt_codegen_options {
      * debug information that refers to its lines. Empty: neither is stored. tgt_emit() does not
      * keep the bytes. */
     struct tgt_blob ir;
+    /* A value for each argument of `f`: true if it is an address in global memory, which the
+     * metadata then name a global buffer. NULL: none is. */
+    const bool *pointers;
+    const char *producer; /* text for the section .comment; NULL: none */
 };
 
 /** The name of a code object's section with the printed IR. No segment contains the section, so it

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reduces the number of registers that the kernel descriptor of LLVM's object claims (AMDGPUUsage,
- * "Kernel Descriptor").
+ * Reduces what the kernel descriptor of LLVM's object claims (AMDGPUUsage, "Kernel Descriptor"):
+ * the number of registers, and the workgroup's indices in SGPRs. LLVM has all three indices written
+ * at the start of a wave, even if the attributes of the kernel say that some are not read.
  *
  * LLVM claims all registers that a wave can have at the occupancy that the LDS permits, even if the
  * code uses fewer. Then another kernel's waves find no registers beside it.
@@ -14,8 +15,11 @@
 
 #include "targets/elf_image.h"
 
-/* Byte offsets of compute_pgm_rsrc3 and compute_pgm_rsrc1 in a kernel descriptor; its bytes. */
-enum { RSRC3 = 44, RSRC1 = 48, DESCRIPTOR_BYTES = 64 };
+/* Byte offsets of the words compute_pgm_rsrc3, 1 and 2 in a kernel descriptor; its bytes. */
+enum { RSRC3 = 44, RSRC1 = 48, RSRC2 = 52, DESCRIPTOR_BYTES = 64 };
+/* Bits of compute_pgm_rsrc2: scratch memory, the workgroup's index in x (y and z follow), and the
+ * workgroup's size. Their SGPRs are in the order x, y, z, size, offset in the scratch memory. */
+enum { SCRATCH = 1 << 0, ID_X = 1 << 7, GROUP_SIZE = 1 << 10 };
 /* FIELD is the mask of the register counts in both words. From gfx90a on the low bits of
  * compute_pgm_rsrc1 count VGPRs and AGPRs in units of 8, minus 1. The low bits of compute_pgm_rsrc3
  * count the VGPRs before the first AGPR in units of 4, minus 1. */
@@ -69,19 +73,44 @@ static size_t find(const struct tgt_blob *object, const char *kernel)
     return at;
 }
 
+/* Sets *at to the byte offset in the object of the descriptor of `kernel`. Returns false with a
+ * message if it is absent. */
+static bool find_or_fail(const struct tgt_blob *object, const char *kernel, size_t *at,
+                         char why[TGT_WHY])
+{
+    *at = find(object, kernel);
+    if (!*at)
+        snprintf(why, TGT_WHY, "%s: no descriptor of such a kernel in the object", kernel);
+    return *at != 0;
+}
+
 bool tgt_trim_registers(struct tgt_blob *object, const char *kernel, char why[TGT_WHY])
 {
     uint32_t rsrc1, rsrc3;
-    const size_t at = find(object, kernel);
-    if (!at) {
-        snprintf(why, TGT_WHY, "%s: no descriptor of such a kernel in the object", kernel);
+    size_t at;
+    if (!find_or_fail(object, kernel, &at, why))
         return false;
-    }
     memcpy(&rsrc1, object->data + at + RSRC1, sizeof(rsrc1));
     memcpy(&rsrc3, object->data + at + RSRC3, sizeof(rsrc3));
     const uint32_t used = ((rsrc3 & FIELD) + 1) * FOUR, eights = (used + EIGHT - 1) / EIGHT;
     if (eights <= (rsrc1 & FIELD))
         rsrc1 = (rsrc1 & ~(uint32_t)FIELD) | (eights - 1);
     memcpy(object->data + at + RSRC1, &rsrc1, sizeof(rsrc1));
+    return true;
+}
+
+bool tgt_trim_workgroup_ids(struct tgt_blob *object, const char *kernel, unsigned dims,
+                            char why[TGT_WHY])
+{
+    uint32_t rsrc2;
+    size_t at;
+    if (!find_or_fail(object, kernel, &at, why))
+        return false;
+    memcpy(&rsrc2, object->data + at + RSRC2, sizeof(rsrc2));
+    if (rsrc2 & (SCRATCH | GROUP_SIZE)) /* their SGPRs follow the indices */
+        return true;
+    for (unsigned d = dims; d < 3; d++)
+        rsrc2 &= ~((uint32_t)ID_X << d);
+    memcpy(object->data + at + RSRC2, &rsrc2, sizeof(rsrc2));
     return true;
 }

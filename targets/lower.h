@@ -27,6 +27,8 @@ enum { LOWER_HELD = 16 };
 struct lower {
     const struct tir_func *f; /* the function in tile IR */
     const struct tgt *t;
+    /* for each argument, true if it is an address, whose LLVM parameter is a pointer; NULL: none */
+    const bool *pointers;
     const struct lower_isa *isa; /* instructions of the target's generation */
     /* LLVM's context, module, builder and function. */
     LLVMContextRef ctx;

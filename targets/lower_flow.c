@@ -17,8 +17,11 @@
 static LLVMValueRef lower_arg(struct lower *l, const struct tir_op *op)
 {
     const struct tir_arg *a = &l->f->args[op->imm[0]];
-    if (!l->loops)
-        return LLVMGetParam(l->kernel, (unsigned)op->imm[0]);
+    if (!l->loops) {
+        LLVMValueRef param = LLVMGetParam(l->kernel, (unsigned)op->imm[0]);
+        return l->pointers && l->pointers[op->imm[0]] ? LLVMBuildPtrToInt(l->b, param, l->i64, "")
+                                                      : param;
+    }
     LLVMValueRef segment = emit_intrinsic(l, "llvm.amdgcn.kernarg.segment.ptr", NULL, 0, NULL, 0);
     if (!segment)
         return NULL;

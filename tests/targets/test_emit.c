@@ -155,6 +155,64 @@ TEST(a_trimmed_kernel_gets_the_registers_it_uses)
     tgt_blob_free(&object[1]);
 }
 
+/* Returns compute_pgm_rsrc2 of the only kernel descriptor in a relocatable object: the word at byte
+ * 52 of the only loaded section of 64 bytes (AMDGPUUsage, "Kernel Descriptor"). */
+static uint32_t read_rsrc2(const struct tgt_blob *object)
+{
+    Elf64_Ehdr header;
+    memcpy(&header, object->data, sizeof(header));
+    for (unsigned i = 0; i < header.e_shnum; i++) {
+        Elf64_Shdr s;
+        memcpy(&s, object->data + header.e_shoff + i * sizeof(s), sizeof(s));
+        uint32_t word;
+        memcpy(&word, object->data + s.sh_offset + 52, sizeof(word));
+        if (s.sh_type == SHT_PROGBITS && s.sh_flags == SHF_ALLOC && s.sh_size == 64)
+            return word;
+    }
+    fail_msg("the object has no kernel descriptor");
+    return 0;
+}
+
+/* The bits 7, 8 and 9 of compute_pgm_rsrc2 have a wave start with the indices in x, y and z. */
+TEST(a_wave_starts_with_the_indices_that_it_reads)
+{
+    static const uint32_t bits[] = {0, 1, 3, 7};
+    for (unsigned dims = 0; dims <= 3; dims++) {
+        struct kernel k = small_kernel("gfx942");
+        for (unsigned d = dims ? dims - 1 : 0; d < dims; d++) /* the last one only */
+            keep(&k, tir_block_id(&k.b, d));
+        tir_return(&k.b);
+        struct tgt_blob object = emit(&k, TGT_EMIT_OBJECT);
+        assert_int_equal(read_rsrc2(&object) >> 7 & 7, bits[dims]);
+        tgt_blob_free(&object);
+        tir_func_destroy(k.f);
+    }
+}
+
+TEST(metadata_say_which_arguments_are_addresses)
+{
+    static const bool pointers[] = {true, false, true};
+    const struct tgt_codegen_options o = {
+        .kind = TGT_EMIT_OBJECT, .pointers = pointers, .producer = "a producer"};
+    struct kernel k = small_kernel("gfx950");
+    tir_return(&k.b);
+    assert_int_equal(k.f->n_args, 3);
+    struct tgt_blob plain = emit(&k, TGT_EMIT_OBJECT), object;
+    char why[TGT_WHY];
+    assert_true(tgt_emit(k.f, k.t, &o, &object, why));
+    assert_false(contains(plain, "global_buffer") || contains(plain, "a producer"));
+    assert_true(contains(object, "a producer"));
+    unsigned buffers = 0;
+    for (const uint8_t *at = object.data, *end = at + object.size;
+         (at = memmem(at, (size_t)(end - at), "global_buffer", 13)); at++)
+        buffers++;
+    assert_int_equal(buffers, 2);
+    assert_true(contains(object, "by_value"));
+    tgt_blob_free(&plain);
+    tgt_blob_free(&object);
+    tir_func_destroy(k.f);
+}
+
 TEST(facts_are_those_of_the_code_object)
 {
     FOR_GFX9(t)
