@@ -408,11 +408,26 @@ static void finish_mask(struct wave *w, const struct inst *in, const uint32_t *r
     }
 }
 
+/* Returns the lanes in which a register of source 0, a vector, and all other sources are defined.
+ * Compilers convert one element of a vector and leave the others undefined. */
+static uint64_t some_element(const struct lanes *x, const uint64_t *valid)
+{
+    const struct opnd *o = &x->in->src[0];
+    uint64_t some = 0;
+    for (unsigned r = 0; r < o->dwords; r++)
+        some |= dword_valid(x->w, o, r, valid[0]);
+    for (unsigned k = 1; k < x->in->nsrc; k++)
+        some &= valid[k];
+    return some;
+}
+
 /* Returns the lanes whose result its defined sources determine, although others are undefined.
  * `valid` has a mask per source. Programs build vectors of halves or bytes piece by piece in
  * uninitialised registers. */
 static uint64_t decided_lanes(const struct lanes *x, uint32_t flags, const uint64_t *valid)
 {
+    if (flags & ROW_PACKS && flags & ROW_OP_SEL)
+        return some_element(x, valid);
     if (flags & ROW_PACKS)
         return (valid[0] | valid[1]) & (x->in->nsrc > 2 ? valid[2] : UINT64_MAX);
     if (flags & ROW_SELECTS) {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "decode.h"
 #include "lane_mem.h"
 #include "mem.h"
 #include "spin.h"
@@ -184,6 +185,21 @@ static bool owns_lds(const struct wave *w)
     return w->wg->lds_bytes >= w->launch->lds_limit && w->launch->lds_limit;
 }
 
+/* Returns the lanes of the mask `bad` whose LDS address is one by which Triton masks a lane on
+ * gfx1250: 0x7fffffff plus the instruction's offset. Hardware drops such accesses (CDNA5 ISA,
+ * 3.3.4.1). Addresses near 2^32, as negative indices give them, are not among these. */
+static uint64_t masked_lanes(const struct wave *w, const struct lane_mem *m, uint64_t bad)
+{
+    enum { MASKED = 0x7fffffff, MOST_OFFSET = 0xffff };
+    uint64_t masked = 0;
+    unsigned l;
+
+    FOR_LANES(l, code_isa(w->launch->code)->target == GFX1250 ? bad : 0)
+    if (m->addr[l] >= MASKED && m->addr[l] - MASKED <= MOST_OFFSET)
+        masked |= UINT64_C(1) << l;
+    return masked;
+}
+
 /* Sets the pointers of m->lanes, as lane_loops()->resolve() does for all 64 lanes. Returns the
  * highest address. */
 static uint64_t resolve_some(struct lane_mem *m, uint8_t *base, uint64_t stride)
@@ -227,7 +243,9 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
     m->span = size;
     m->lanes &= ~bad;
     m->dropped |= bad;
-    if (!mem_checks(w, CHECK_MEMORY) || (lds && owns_lds(w)))
+    if (lds)
+        bad &= ~masked_lanes(w, m, bad);
+    if (!bad || !mem_checks(w, CHECK_MEMORY) || (lds && owns_lds(w)))
         return true;
     return wave_finding(w, in, FAULT_MEMORY, bad,
                         "%s of %u bytes at %s offset 0x%llx: out of bounds; "

@@ -319,7 +319,7 @@ FORMAT_OPS(bf6, &bf6_mx)
 #define MANY(op, fn, rec, t, ...) \
     {.name = "v_cvt_scale" op, .exec = LOCAL(exec_lanes), .dst = t, .src = {__VA_ARGS__, T_B32}, \
      .kernel = (void (*)(void))k_##fn, .lanes = &op_##rec, .targets = GFX1250, \
-     .flags = ROW_VALU | ROW_NO_FLUSH | ROW_OP_SEL},
+     .flags = ROW_VALU | ROW_NO_FLUSH | ROW_OP_SEL | ROW_PACKS},
 #define MANY_ROWS(n, pk, b, f, h) \
     MANY("_" pk "_f32_" #n, widen_many, n##_f32, f, b) \
     MANY("_" pk "_f16_" #n, widen_many, n##_f16, h, b) \

@@ -650,11 +650,13 @@ TEST(scales_multiply_blocks)
             p.v[41][l] |= (127 - (l * 2 + block) % 2) << 8 * block;
         }
     }
-    struct program other = p;
+    struct program other = p, later = p;
     program_run(&p, "v_wmma_scale_f32_16x16x128_f8f6f4 v[48:55], v[8:23], v[24:39], 0, v40, v41\n");
-    /* AMD's assembler leaves the third source of the prefix 0. */
+    /* AMD's assembler leaves the third source of the prefix 0; LLVM after version 22 writes a 0. */
     program_run(&other, ".long 0xcc350000, 0x00025328, 0xcc330030, 0x02023108\n");
     assert_memory_equal(other.v[48], p.v[48], 8 * sizeof(p.v[0]));
+    program_run(&later, ".long 0xcc350000, 0x02025328, 0xcc330030, 0x02023108\n");
+    assert_memory_equal(later.v[48], p.v[48], 8 * sizeof(p.v[0]));
     for (unsigned m = 0; m < 16; m++) {
         for (unsigned n = 0; n < 16; n++) {
             double want = 0;
@@ -741,6 +743,26 @@ TEST(scalar_loads_count_records)
     assert_int_equal(p.s[8], 12);
     assert_int_equal(p.s[9], 0);
     hipsim_mem_free(memory);
+}
+
+/* Triton masks lanes of LDS accesses by the address 0x7fffffff: they store nothing and load zero
+ * (CDNA5 ISA, 3.3.4.1). Other addresses beyond LDS are reported, also those before its start. */
+TEST(lds_accesses_have_masked_lanes)
+{
+    for (unsigned wild = 0; wild < 3; wild++) {
+        static const uint32_t outside[] = {0x7fffffff, 0xfffffffc, 512};
+        struct program p = wave32();
+        p.lds_bytes = 512;
+        program_lanes(&p, 1, 16);
+        p.v[1][7] = outside[wild];
+        program_fill(&p, 2, 5);
+        program_try(&p, "v_mov_b32 v3, v2\nv_mov_b32 v4, v2\nv_mov_b32 v5, v2\n"
+                        "ds_store_b128 v1, v[2:5]\nds_load_b32 v6, v1 offset:8\n"
+                        "s_wait_dscnt 0\n");
+        assert_int_equal(p.fault.kind, wild ? FAULT_MEMORY : FAULT_NONE);
+        for (unsigned l = 0; !wild && l < 32; l++)
+            assert_int_equal(p.v[6][l], l == 7 ? 0 : 5);
+    }
 }
 
 /* LLVM's names that have a row execute. A few without a row are refused when a wave reaches

@@ -324,6 +324,22 @@ TEST(logic_of_three_sources_tracks_bits)
               DWORDS "v_bfe_u32 v6, v4, 15, 1\n" BRANCH_ON("v6"));
 }
 
+/* Tests gfx1250. Triton converts single elements with instructions for vectors, whose other
+ * registers are undefined. */
+TEST(conversions_of_a_vector_need_one_element)
+{
+#define NARROW "v_cvt_scalef32_pk8_fp8_f32 v[30:31], v[20:27], 1.0\n"
+#define WIDEN "v_cvt_scale_pk8_f16_fp8 v[30:33], v[20:21], 0x7f\n"
+#define UNKNOWN(r) "v_mov_b32 v" r ", v1\n"
+#define UNKNOWN8  \
+    UNKNOWN("20") \
+    UNKNOWN("21") \
+    UNKNOWN("22") UNKNOWN("23") UNKNOWN("24") UNKNOWN("25") UNKNOWN("26") UNKNOWN("27")
+#define USE_V30 "v_cmp_eq_u32 vcc_lo, 0, v30\ns_cbranch_vccz out\nout:"
+    expect_on(GFX1250, UNKNOWN8 NARROW USE_V30, UNKNOWN8 "v_mov_b32 v20, 0\n" NARROW USE_V30);
+    expect_on(GFX1250, UNKNOWN8 WIDEN USE_V30, UNKNOWN8 "v_mov_b32 v20, 0\n" WIDEN USE_V30);
+}
+
 /* Tests gfx1250. The lowest byte of v9 is defined, and so is the lowest byte of each result. */
 TEST(operations_of_halves_track_bits)
 {
