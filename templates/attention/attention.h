@@ -260,8 +260,8 @@ bool att_attention_is_carried(const struct att_attention *a, unsigned which);
 struct tir_value att_attention_scale_carried(const struct att_attention *a, enum att_carry which,
                                              struct tir_value value, struct tir_value factor);
 
-/** Returns the scores `s` (S^T of a block) after soft cap, hook and mask. Hidden keys have
- * -infinity. */
+/** Returns the scores `s` (S^T of a block) after soft cap, hook and mask. A score times
+ * softmax.exponent, plus softmax.shift, is log2(e) times the logit. Hidden keys have -infinity. */
 struct tir_value att_attention_modify(struct att_attention *a, struct tir_value s,
                                       const struct att_block *block);
 

@@ -126,7 +126,8 @@ struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax
 struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                               struct tir_value rate);
 
-/** Sets s->exponent and s->shift for scores that att_softmax_cap() returns. `cap`: f32 scalar. */
+/** Sets s->exponent and s->shift for scores that att_softmax_cap() returns. `cap`: f32 scalar. To be
+ * called before anything copies s->exponent. */
 void att_softmax_set_cap(struct tir_builder *b, struct att_softmax *s, struct tir_value cap);
 
 /** Returns the soft cap of scores `s` for a softmax of att_softmax_set_cap(). `cap` and `rate` are
