@@ -92,9 +92,9 @@ static bool hash_build_id(const struct dl_phdr_info *info, XXH3_state_t *state)
     return false;
 }
 
-/* Adds a loaded library to the hash `state`: its build ID, or path, size and time of its file.
- * libattn is left out, because it launches kernels and compiles none. A callback of
- * dl_iterate_phdr(). */
+/* Adds a loaded library to the hash `state`: its build ID, or the path, size and modification time
+ * of its file. Leaves out libattn, which launches kernels and compiles none. A callback of
+ * dl_iterate_phdr(); returns 0, so that the next library follows. */
 static int hash_library(struct dl_phdr_info *info, size_t size, void *state)
 {
     (void)size;

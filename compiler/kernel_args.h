@@ -11,7 +11,7 @@
 struct attnc_kernel_arg {
     const char *op, *name;
     unsigned dtype; /* type of the argument: enum tir_dtype; TIR_I64 for a pointer */
-    bool pointer;   /* true if it is an address in global memory */
+    bool pointer;   /* true if the argument is an address in global memory */
 };
 
 /** Returns the argument `name` of the op's kernels, or NULL. */

@@ -286,7 +286,7 @@ static void set_code_object_version(struct lower *l)
     LLVMAddModuleFlag(l->module, LLVMModuleFlagBehaviorError, key, sizeof(key) - 1, version);
 }
 
-/* Names the producer of the code object, for its section .comment. */
+/* Sets the text of the object's section .comment, which names the compilers that made it. */
 static void set_producer(struct lower *l, const char *producer)
 {
     LLVMMetadataRef text = LLVMMDStringInContext2(l->ctx, producer, strlen(producer));
@@ -445,8 +445,9 @@ static unsigned count_block_dims(const struct tir_func *f)
     return dims;
 }
 
-/* Removes from the kernel's descriptor in `object`, on GFX9, what the kernel does not use. Hooks may
- * read the workgroup's indices in all dimensions. */
+/* Removes registers and workgroup indices that a GFX9 kernel does not use from its descriptor in
+ * `object`. With hooks all indices stay, since a hook may read them. Returns false with a sentence
+ * in `why` if the descriptor is absent. */
 static bool trim(const struct tir_func *f, bool has_hooks, struct tgt_blob *object,
                  char why[TGT_WHY])
 {

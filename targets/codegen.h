@@ -44,8 +44,8 @@ struct tgt_codegen_options {
      * debug information that refers to its lines. Empty: neither is stored. tgt_emit() does not
      * keep the bytes. */
     struct tgt_blob ir;
-    /* A value for each argument of `f`: true if it is an address in global memory, which the
-     * metadata then name a global buffer. NULL: none is. */
+    /* For each argument of `f`: true if the argument is an address in global memory, so that the
+     * code object's metadata call it a global buffer. NULL: no argument is an address. */
     const bool *pointers;
     const char *producer; /* text for the section .comment; NULL: none */
 };

@@ -17,7 +17,7 @@ struct tgt_comgr tgt_comgr;
 static struct {
     pthread_once_t once;
     bool loaded;     /* true if tgt_comgr is complete */
-    char error[256]; /* sentence of dlerror() if not */
+    char error[256]; /* message of dlerror() if `loaded` is false */
 } state = {.once = PTHREAD_ONCE_INIT};
 
 /* Loads the library and looks up its functions. A callback of pthread_once(). */

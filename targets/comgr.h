@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Versions after Debian 12's warn if the header is included from the old folder. */
+/* Newer versions of comgr than Debian 12's have the header in the folder amd_comgr, and warn if it
+ * is included from the old place. */
 #if __has_include(<amd_comgr/amd_comgr.h>)
 #    include <amd_comgr/amd_comgr.h>
 #else
@@ -40,8 +41,8 @@ extern struct tgt_comgr tgt_comgr;
 
 /**
  * Loads comgr and fills `tgt_comgr`, if this process has not yet done so. The library stays loaded.
- * Any thread may call this. Returns false if a function is missing, or the library of this header's
- * major version. Then the dynamic linker's sentence is in `why`, cut to `size` bytes.
+ * Any thread may call this. Returns false if comgr of this header's major version is not installed,
+ * or lacks a function. Then `why`, of `size` bytes, gets the dynamic linker's message, cut to fit.
  */
 bool tgt_load_comgr(char *why, size_t size);
 

@@ -5,7 +5,7 @@
  * at the start of a wave, even if the attributes of the kernel say that some are not read.
  *
  * LLVM claims all registers that a wave can have at the occupancy that the LDS permits, even if the
- * code uses fewer. Then another kernel's waves find no registers beside it.
+ * code uses fewer. Then another kernel's waves get no registers on the same SIMD.
  */
 #include "targets/descriptor.h"
 
@@ -15,10 +15,12 @@
 
 #include "targets/elf_image.h"
 
-/* Byte offsets of the words compute_pgm_rsrc3, 1 and 2 in a kernel descriptor; its bytes. */
+/* Byte offsets of the words compute_pgm_rsrc3, 1 and 2 in a kernel descriptor, and the descriptor's
+ * size in bytes. */
 enum { RSRC3 = 44, RSRC1 = 48, RSRC2 = 52, DESCRIPTOR_BYTES = 64 };
-/* Bits of compute_pgm_rsrc2: scratch memory, the workgroup's index in x (y and z follow), and the
- * workgroup's size. Their SGPRs are in the order x, y, z, size, offset in the scratch memory. */
+/* Bits of compute_pgm_rsrc2. Each has the hardware write a value to an SGPR at the start of a wave:
+ * SCRATCH the offset in scratch memory, ID_X the workgroup's index in x (the next two bits: y, z),
+ * GROUP_SIZE the workgroup's size. The SGPRs are in the order x, y, z, size, offset. */
 enum { SCRATCH = 1 << 0, ID_X = 1 << 7, GROUP_SIZE = 1 << 10 };
 /* FIELD is the mask of the register counts in both words. From gfx90a on the low bits of
  * compute_pgm_rsrc1 count VGPRs and AGPRs in units of 8, minus 1. The low bits of compute_pgm_rsrc3
@@ -107,7 +109,7 @@ bool tgt_trim_workgroup_ids(struct tgt_blob *object, const char *kernel, unsigne
     if (!find_or_fail(object, kernel, &at, why))
         return false;
     memcpy(&rsrc2, object->data + at + RSRC2, sizeof(rsrc2));
-    if (rsrc2 & (SCRATCH | GROUP_SIZE)) /* their SGPRs follow the indices */
+    if (rsrc2 & (SCRATCH | GROUP_SIZE)) /* without an index these SGPRs would move */
         return true;
     for (unsigned d = dims; d < 3; d++)
         rsrc2 &= ~((uint32_t)ID_X << d);

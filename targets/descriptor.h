@@ -9,9 +9,10 @@
  * false with a sentence in `why`. */
 bool tgt_trim_registers(struct tgt_blob *object, const char *kernel, char why[TGT_WHY]);
 
-/** Limits the indices of its workgroup that a wave on GFX9 starts with to the first `dims`
- * dimensions, 0 to 3, in a relocatable object. The kernel must not read the other ones. A
- * kernel with scratch memory keeps all. On failure returns false with a sentence in `why`. */
+/** Removes workgroup indices from the SGPRs with which a wave of a GFX9 kernel starts, by its
+ * descriptor in a relocatable object. The indices in the first `dims` dimensions (0 to 3) stay; the
+ * kernel must not read the other ones. Changes nothing for a kernel with scratch memory. On failure
+ * returns false with a sentence in `why`. */
 bool tgt_trim_workgroup_ids(struct tgt_blob *object, const char *kernel, unsigned dims,
                             char why[TGT_WHY]);
 

@@ -27,7 +27,8 @@ enum { LOWER_HELD = 16 };
 struct lower {
     const struct tir_func *f; /* the function in tile IR */
     const struct tgt *t;
-    /* for each argument, true if it is an address, whose LLVM parameter is a pointer; NULL: none */
+    /* for each argument of f: true if its LLVM parameter is a pointer to global memory; NULL: all
+     * parameters are numbers */
     const bool *pointers;
     const struct lower_isa *isa; /* instructions of the target's generation */
     /* LLVM's context, module, builder and function. */

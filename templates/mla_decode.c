@@ -107,8 +107,9 @@ static bool takes_lists(const struct att_variant *v, const struct tir_machine *m
            (att_transposes_8_bytes(m) || v->head_dim == v->head_dim_v);
 }
 
-/* True if waves of 32 lanes that share scores have registers for 64 columns: for Q of 16 columns,
- * and for O of all columns and an eighth of the latent. */
+/* True if waves of 32 lanes that share scores have registers for a workgroup's 64 columns. A wave
+ * holds Q of 16 columns, O of all 64 columns for an eighth of the latent, and IN_FLIGHT registers.
+ */
 static bool has_room_for_64(const struct att_variant *v, const struct tir_machine *m)
 {
     enum { COLUMNS = 64, WAVES = 8, IN_FLIGHT = 60 /* operands and addresses */, REGISTER = 4 };

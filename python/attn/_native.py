@@ -91,8 +91,8 @@ def bundled(*names):
 
 
 def in_package(package, name):
-    """Returns the path of a file of another installed package, whose wheel has only programs and libraries. None if
-    there is no such package or file."""
+    """Returns the path of the file `name` in the folder of the installed package `package`, without importing the
+    package. None if there is no such package or file."""
     spec = importlib.util.find_spec(package)
     places = spec.submodule_search_locations if spec else None
     return next((path for place in places or () for path in [os.path.join(place, name)] if os.path.exists(path)), None)
@@ -113,13 +113,14 @@ def library_path():
 
 
 def compiler_path():
-    """Returns the attnc command: ATTN_ATTNC, else the one in this wheel, else in attnc's wheel, else in PATH."""
+    """Returns the path of the attnc command: the environment variable ATTN_ATTNC, else the file in this wheel, else in
+    attnc's wheel, else the name for a search in PATH."""
     return os.environ.get("ATTN_ATTNC") or bundled("bin/attnc") or in_package("attnc", "bin/attnc") or "attnc"
 
 
 def simulator_path():
-    """Returns the path of hipsim's libamdhip64: ATTN_HIPSIM, else the one in this wheel, else the file below libattn's
-    directory, else the one in attnc's or hipsim's wheel."""
+    """Returns the path of hipsim's libamdhip64: the environment variable ATTN_HIPSIM, else the file in this wheel, else
+    below libattn's directory, else in attnc's wheel, else in hipsim's. Raises AttnError if no file exists."""
     path = (os.environ.get("ATTN_HIPSIM") or bundled("attnc/hipsim/libamdhip64.so*") or
             beside_library("attnc/hipsim/libamdhip64.so.5") or
             in_package("attnc", "lib/attnc/hipsim/libamdhip64.so.5") or

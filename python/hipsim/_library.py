@@ -22,8 +22,8 @@ class HipsimError(RuntimeError):
 
 
 def library_path():
-    """Returns the path of the simulator's libamdhip64: HIPSIM_LIBRARY, in the wheel, in attnc's wheel, or in an
-    installed attnc."""
+    """Returns the path of the simulator's libamdhip64: the environment variable HIPSIM_LIBRARY, else the file in this
+    wheel, else in attnc's wheel, else in an attnc installed without a wheel. Raises HipsimError if no file exists."""
     if os.environ.get("HIPSIM_LIBRARY"):
         return os.environ["HIPSIM_LIBRARY"]
     package = pathlib.Path(__file__).resolve().parent

@@ -14,7 +14,7 @@ from hipsim._library import HipsimError
 
 HIP_MAJOR = 6  # of the headers that Triton's launcher is compiled with
 BUILDS_FROM = (3, 4)
-NAME = "libamdhip64.so"  # the end of a path that Triton takes for the HIP library
+NAME = "libamdhip64.so"  # Triton accepts only a HIP library with this file name
 
 
 def storage(x):
@@ -131,9 +131,9 @@ def check_version():
 
 
 def named_library(path):
-    """Returns a path of the library `path` that ends in libamdhip64.so, as Triton demands. In a wheel, which cannot have
-    links, its name ends in a version: then the path is a link in the user's cache. Triton compiles the path into a
-    program that it keeps, so it is the same in each process."""
+    """Returns `path` if it ends in libamdhip64.so, as Triton demands; else the path of a link with that name to `path`,
+    in the user's cache. In a wheel the library's name ends in a version, and a wheel cannot contain links. Triton
+    compiles the returned path into a program that it caches, so every process must get the same path."""
     if path.endswith(NAME):
         return path
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
@@ -142,7 +142,7 @@ def named_library(path):
         link.parent.mkdir(parents=True, exist_ok=True)
         other = link.with_name(f"{NAME}-{os.getpid()}")
         other.symlink_to(path)
-        other.replace(link)  # another process may do the same
+        other.replace(link)  # atomic, since another process may make the same link
     return str(link)
 
 

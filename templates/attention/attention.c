@@ -13,7 +13,8 @@
 
 bool att_scales_scores(const struct att_variant *v) { return v->soft_cap || v->logits; }
 
-/* True if the softmax takes the scores that att_softmax_cap() returns. A hook needs logits. */
+/* True if scores are capped by att_softmax_cap(), whose results are no logits. With a hook, which
+ * takes logits, att_soft_cap() is used in its place. */
 static bool caps_in_softmax(const struct att_variant *v) { return v->soft_cap && !v->logits; }
 
 /* Returns argument `arg` (f32), times `k_scale` (f32), the scale of the whole of K, if that has a

@@ -241,7 +241,8 @@ struct tir_value att_attention_scale_rest(const struct att_attention *a, struct 
 /** True if l is the sum of the rounded weights, and each instruction adds two of them. */
 bool att_attention_sums_pairs(const struct att_attention *a);
 
-/** Returns the maximum m after the loop, as parameter m of att_softmax_finish(). */
+/** Returns the maximum m after the loop: the carried one plus softmax.shift, for parameter m of
+ * att_softmax_finish(). */
 struct tir_value att_attention_maximum(const struct att_attention *a,
                                        const struct tir_value carried[]);
 
@@ -260,8 +261,9 @@ bool att_attention_is_carried(const struct att_attention *a, unsigned which);
 struct tir_value att_attention_scale_carried(const struct att_attention *a, enum att_carry which,
                                              struct tir_value value, struct tir_value factor);
 
-/** Returns the scores `s` (S^T of a block) after soft cap, hook and mask. A score times
- * softmax.exponent, plus softmax.shift, is log2(e) times the logit. Hidden keys have -infinity. */
+/** Returns the scores `s` (S^T of a block) after soft cap, hook and mask. A returned score times
+ * softmax.exponent, plus softmax.shift, is log2(e) times the logit. The score of a masked key is
+ * -infinity. */
 struct tir_value att_attention_modify(struct att_attention *a, struct tir_value s,
                                       const struct att_block *block);
 

@@ -182,8 +182,8 @@ struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax
     return tir_mul(b, tir_add(b, e->m, tir_log2(b, e->l)), tir_float_like(b, e->l, ATT_LN2));
 }
 
-/* Returns -1 / (e^2y + 1) of scores s. `rate2` (f32) is log2(e^2y) / s. The absolute error is one
- * last bit of 1. */
+/* Returns -1 / (e^(2y) + 1) for each score s, where y is s times a rate. `rate2` (f32) is
+ * 2 log2(e) times that rate. The absolute error is one unit in the last place of 1. */
 static struct tir_value cap_share(struct tir_builder *b, struct tir_value s, struct tir_value rate2)
 {
     const struct tir_type t = tir_typeof(b->f, s);
@@ -191,8 +191,9 @@ static struct tir_value cap_share(struct tir_builder *b, struct tir_value s, str
     return tir_rcp(b, tir_sub(b, tir_float_like(b, e, -1.0f), e));
 }
 
-/* Returns cap * tanh(y) = cap - 2 cap / (e^2y + 1) of scores s. `rate2` is log2(e^2y) / s, and `up`
- * is 2 cap; all are f32. The absolute error is one last bit of `cap`. */
+/* Returns cap * tanh(y) = cap - 2 cap / (e^(2y) + 1) for each score s, where y is s times a rate.
+ * `rate2` is 2 log2(e) times that rate, and `up` is 2 cap; all are f32. The absolute error is one
+ * unit in the last place of `cap`. */
 static struct tir_value cap_by_exp(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                    struct tir_value rate2, struct tir_value up)
 {
@@ -243,16 +244,16 @@ static struct tir_value cap_by_halves(struct tir_builder *b, struct tir_value s,
     return tir_relayout(b, tir_stack(b, upper, lower), own);
 }
 
-/* Returns a scalar i1: true if `cap` (f32) is so large that scores much smaller than the cap need a
- * series. Up to a cap of 512 the last bit of `cap` is at most 2^-14 of a logit, so the exponential
- * suffices. */
+/* Returns a scalar i1: true if `cap` (f32) exceeds 512, so that scores near 0 need cap_by_series().
+ * Up to 512 cap_by_exp() suffices: its error, one unit in the last place of `cap`, is at most 2^-14
+ * of a logit of 1. */
 static struct tir_value needs_series(struct tir_builder *b, struct tir_value cap)
 {
     return tir_cmp_gt(b, cap, tir_f32(b, 512.0f));
 }
 
-/* Returns the soft cap of scores `s`. `whole`: the result is a logit for any cap, as with
- * att_soft_cap(). Otherwise it is as with att_softmax_cap(). */
+/* Returns the scores `s` after the soft cap. `whole`: as att_soft_cap() returns them, so that the
+ * results are logits. Otherwise as att_softmax_cap() does, for the softmax's exponent and shift. */
 static struct tir_value cap_scores(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                    struct tir_value rate, bool whole)
 {

@@ -19,8 +19,8 @@ struct att_softmax {
     struct tir_value exponent;
     /* `exponent` in vector registers, f32, 1 x queries; no value: the loop uses `exponent`. */
     struct tir_value exponents;
-    /* f32 scalar: log2(e) times a logit, minus the score in the loop times `exponent`; no value: 0.
-     * att_softmax_end_maximum() adds it to m. */
+    /* f32 scalar: summand by which score * exponent + shift is log2(e) times the logit; no value:
+     * 0. The loop leaves it out, and att_softmax_end_maximum() adds it to m. */
     struct tir_value shift;
     float room; /* log2 of the largest p for which m is not updated */
     /* f32 scalar: `room` in a register through the loop; no value: `room` is a constant in the
@@ -99,8 +99,8 @@ void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *s
 void att_softmax_rescale_some(struct tir_builder *b, const struct att_softmax_step *step,
                               struct tir_value *l, struct tir_value *o);
 
-/** Returns m after the loop, 1 x queries, as log2 of a power of e with a logit as exponent. `m` is
- * the loop's running maximum. */
+/** Returns the loop's running maximum `m`, 1 x queries, plus s->shift. The sum is in the unit of
+ * log2(e) times a logit, as parameter m of att_softmax_finish(). */
 struct tir_value att_softmax_end_maximum(struct tir_builder *b, const struct att_softmax *s,
                                          struct tir_value m);
 
@@ -126,14 +126,14 @@ struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax
 struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                               struct tir_value rate);
 
-/** Sets s->exponent and s->shift for scores that att_softmax_cap() returns. `cap`: f32 scalar. To be
- * called before anything copies s->exponent. */
+/** Sets s->exponent and s->shift for scores that att_softmax_cap() returns. `cap` is the soft cap,
+ * an f32 scalar. To be called before anything copies s->exponent. */
 void att_softmax_set_cap(struct tir_builder *b, struct att_softmax *s, struct tir_value cap);
 
-/** Returns the soft cap of scores `s` for a softmax of att_softmax_set_cap(). `cap` and `rate` are
- * f32 scalars. The result times exponent, plus shift, is log2(e) cap tanh(s rate). Up to a cap of
- * 512 the result is -1 / (e^(2 s rate) + 1), from -1 to 0. So neither the factor 2 cap nor the
- * summand cap takes an instruction for each score. */
+/** Returns the scores `s` after the soft cap, for a softmax that att_softmax_set_cap() changed.
+ * `cap` and `rate` are f32 scalars. A result times the softmax's exponent, plus its shift, is
+ * log2(e) * cap * tanh(s * rate). Up to a cap of 512 the result is -1 / (e^(2 s rate) + 1), from -1
+ * to 0. So neither the factor 2 cap nor the summand cap takes an instruction for each score. */
 struct tir_value att_softmax_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                  struct tir_value rate);
 

@@ -128,8 +128,8 @@ static void add_panel(struct mla *s, unsigned first, unsigned width, int product
 }
 
 /* Adds a panel to s->query, for waves that have columns of S^T of their own: `width` columns of K
- * and Q from column `first` on. `product`: index of the matrix instruction. `k`: order in which it
- * sums over these columns. */
+ * and Q from column `first` on. `product`: index of the matrix instruction. `k`: order in which
+ * this instruction sums over the panel's columns. */
 static void add_own_panel(struct mla *s, unsigned first, unsigned width, int product,
                           const struct tir_contraction *k)
 {
@@ -144,9 +144,9 @@ static void add_own_panel(struct mla *s, unsigned first, unsigned width, int pro
     };
 }
 
-/* Implements the declaration in mla_decode.h. Where the tensor data mover copies fp8, a product
- * over 128 columns replaces two over 64: vector instructions run beside it, beside the shorter ones
- * none do. */
+/* Implements the declaration in mla_decode.h. Where the tensor data mover copies fp8, a matrix
+ * instruction over 128 columns replaces two over 64. Vector instructions can issue while the longer
+ * one runs, but not while a shorter one does. */
 void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k)
 {
     enum { WIDE = 128 };

@@ -143,8 +143,9 @@ static unsigned out_parts(const struct prefill *p, unsigned bytes)
 }
 
 /* Implements the declaration in item_rows.h. If workgroups share a compute unit, loads of one wait
- * for stores of another. Stores of whole cache lines are issued sooner. So if no other LDS is left,
- * O passes through the buffers of K and V. This holds for parts of O with whole lines. */
+ * for stores of another, and stores of whole cache lines take less time to issue. So if no other
+ * LDS is left, O passes through the buffers of K and V, in parts whose rows fill cache lines. If
+ * rows of a part are shorter than a line, O is stored from registers. */
 void prefill_plan_item_rows(struct prefill *p, unsigned room, unsigned keys)
 {
     unsigned q = 0, out = prefill_queries(p) * prefill_dv(p) * PREFILL_OUT_BYTES;

@@ -129,7 +129,8 @@ struct prefill_staging {
      * copied only when the work tile begins. */
     struct prefill_out_place o_beside_q;
     enum prefill_room item_q; /* for planned kernels: the place of an item's rows of Q */
-    /* For planned kernels: bytes of LDS only for an item's rows of Q and O; 0: they have none. */
+    /* For planned kernels: bytes of LDS that serve only an item's rows of Q and O; 0: no LDS is
+     * reserved for these rows. */
     unsigned item_bytes;
     /* For planned kernels: bytes of LDS through which an item's rows of O pass. They are
      * `item_bytes`, or the bytes of K and V if `home` is PREFILL_KV_ROOM. 0: O does not pass

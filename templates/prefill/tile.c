@@ -301,7 +301,8 @@ static void place_rows_in_keys(struct prefill *p)
     p->staging.bytes = room;
 }
 
-/* Sets the places of an item's rows of Q and O: the LDS after K and V, or for O their buffers. */
+/* Sets the places in LDS of an item's rows of Q and O: after the buffers of K and V, or for O in
+ * these buffers. */
 static void place_item_rows(struct prefill *p)
 {
     const unsigned taken = key_bytes(p) + 16 * (p->k.n_panels + 1), most = lds_limit(p);
@@ -468,9 +469,9 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
 }
 
 /* True if a wave of 32 lanes has registers for the addresses of the variant's custom mask, or there
- * is no such mask. If not, the reason is in `why`. A lane has an address for each of its queries
- * and keys. With 256 VGPRs a wave and more than 64 columns of Q, addresses for 32 keys spill (LLVM
- * 22.1). */
+ * is no such mask. If not, the reason is in `why`. A lane has an address for each pair of
+ * a query and a key. With 256 VGPRs a wave and more than 64 columns of Q, addresses for 32 keys
+ * spill (LLVM 22.1). */
 static bool has_room_for_mask(const struct att_variant *v, const struct att_tile *t,
                               const struct tir_machine *m, struct att_why *why)
 {

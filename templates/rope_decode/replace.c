@@ -146,8 +146,9 @@ struct tir_value rope_decode_replace_values(struct decode *d, struct tir_value v
     return replace(d, v, &d->now.v_scales.rows, key, true);
 }
 
-/* Returns the spans in which a row of k, or of v if `value`, is stored in the cache. A packed span
- * stores two neighbours of a head at once, and V of a SHUFFLE cache has neighbours apart. */
+/* Returns the division into spans by which a row of k, or of v if `value`, is stored in the cache.
+ * A packed span stores two adjacent elements of a head at once. A SHUFFLE cache has adjacent
+ * elements of V apart, so its rows of V are not stored in packed spans. */
 static const struct rope_shape *shape_of_row(struct decode *d, bool value)
 {
     const struct rope *const kv = &rope_decode_of(d)->kv;

@@ -98,8 +98,9 @@ static struct tir_view rows_of(const struct att_row_product *p, struct att_tenso
     return att_view(b, base, left, att_stride32(b, t.token_stride, size), width * size, 0);
 }
 
-/* Issues loads `first` to `end` - 1 of the rows of `view`, as far as these have columns: to[i] gets
- * COLUMNS columns, in type `t`. `size`: bytes of an element in memory. */
+/* Issues loads `first` to `end` - 1 of the rows of `view`, or fewer if the rows end before. Load i
+ * sets to[i], of type `t`, to the COLUMNS columns from i * COLUMNS on. `size`: bytes of an element
+ * in memory. */
 static void load_rows(const struct att_row_product *p, struct tir_view view, int size,
                       struct tir_type t, unsigned first, unsigned end, struct tir_value *to)
 {
@@ -145,8 +146,8 @@ static void convert_weights(const struct att_row_product *p, struct slice *s)
         s->w[i] = tir_convert(p->b, s->w[i], p->dtype);
 }
 
-/* Returns the number of loads of x that are in flight ahead of their products. It is a quarter of
- * them if w and all of x would take all registers of a wave. */
+/* Returns the number of loads of x that are issued before the products of the tokens begin: all
+ * loads of a row, or a quarter if w and all of x would take all registers of a wave. */
 static unsigned loads_ahead(const struct att_row_product *p)
 {
     const struct tir_machine *const m = p->b->f->machine;
@@ -154,8 +155,8 @@ static unsigned loads_ahead(const struct att_row_product *p)
     return lane_bytes / 4 < m->wave_vgprs ? loads(p) : (loads(p) + 3) / 4;
 }
 
-/* Issues loads `first` to `end` - 1, x[first] and so on, of the rows of x of TOKENS tokens from
- * token `token` (i32) on. Rows after the last token are 0. */
+/* Issues loads `first` to `end` - 1 of rows of x, for TOKENS tokens from token `token` (i32) on.
+ * Load i sets x[i]. Rows after the last token are 0. */
 static void load_tokens(const struct att_row_product *p, const struct types *t,
                         const struct slice *s, struct tir_value token, unsigned first, unsigned end,
                         struct tir_value *x)
@@ -165,8 +166,9 @@ static void load_tokens(const struct att_row_product *p, const struct types *t,
 }
 
 /* Returns the product (f32) of slice *s with the rows x[] of TOKENS tokens from token `token` (i32)
- * on. Issues the loads of x[] that are not ahead, as many at a time. Columns that share a scale are
- * summed before the scale multiplies the sum. */
+ * on. The first loads_ahead() loads of x[] are already issued; this function issues the others, in
+ * groups of that number. Columns that share a scale are summed before the scale multiplies the
+ * sum. */
 static struct tir_value sum_products(const struct att_row_product *p, const struct types *t,
                                      const struct slice *s, struct tir_value token,
                                      struct tir_value *x)
@@ -190,8 +192,8 @@ static struct tir_value sum_products(const struct att_row_product *p, const stru
     return sum;
 }
 
-/* Replaces the loads of x[] that are ahead by loads of the rows from token `token` (i32) on, if
- * there is such a token. */
+/* Issues the first loads_ahead() loads of rows of x from token `token` (i32) on, into x[]. Keeps
+ * x[] if there is no such token. */
 static void load_more_tokens(const struct att_row_product *p, const struct types *t,
                              const struct slice *s, struct tir_value token, struct tir_value *x)
 {

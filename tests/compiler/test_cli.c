@@ -650,8 +650,8 @@ TEST(shells_complete_every_option)
     expect("completion fihs", 1, "", "did you mean 'fish'?");
 }
 
-/* The runtime compiles nothing, so that kernels in the cache outlive it; another loaded library may
- * take part in compiling. */
+/* Kernels in the cache stay valid with another libattn, since libattn compiles nothing. Any other
+ * library may take part in compiling, so kernels are compiled again if one more is loaded. */
 TEST(another_libattn_compiles_nothing)
 {
     write_file("d.yaml", "targets: gfx942\nkernels: [{ op: prefill, head_dim: 80 }]\n");

@@ -11,7 +11,7 @@ PARTS = {"ATTN_LIBRARY": "runtime/libattn.so", "ATTN_HIPSIM": "tools/hipsim/hip/
 
 
 def is_environment(build):
-    """True if BUILD is an environment of Python, which has the wheels of attn, attnc and hipsim, and no build tree."""
+    """True if BUILD is a virtual environment of Python, with the wheels of attn, attnc and hipsim; False for a build tree."""
     return (build / "bin" / "python").exists()
 
 
@@ -21,8 +21,8 @@ def python(build, folder):
 
 
 def environment(build, hipsim):
-    """Returns the environment of a process that uses the Python package of BUILD. `hipsim` are settings of the
-    simulator."""
+    """Returns the environment variables of a process that uses the Python package of BUILD. `hipsim`: value of the
+    variable HIPSIM, the simulator's options."""
     out = dict(os.environ)
     places = [str(HERE)]
     for name, part in PARTS.items():
@@ -39,8 +39,8 @@ def environment(build, hipsim):
 
 
 def build_folder(text):
-    """Returns the path of a build tree or of an environment, as a type of argparse. Raises an error for a folder that is
-    neither."""
+    """Returns the absolute path `text` of a build tree or of an environment with wheels. A function for argparse's
+    parameter `type`; raises its error for another folder."""
     path = pathlib.Path(text).absolute()
     if is_environment(path):
         if not any(path.glob("lib/python3*/site-packages/attn/_native.py")):

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # prepare.sh FOLDER [--aiter DIR] [--wheels DIR] [--sources]: makes FOLDER/venv, an environment with vLLM and SGLang of PyPI (8 GB),
-# FOLDER/aiter, AITER's sources for op_tests.py, and FOLDER/vllm/tests, vLLM's tests for vllm_tests.py. Nothing needs a GPU: the wheels
-# are of CUDA, whose libraries PyTorch loads, and none of their kernels runs. Python 3.11. --aiter names a checkout or an unpacked
+# FOLDER/aiter, AITER's sources for op_tests.py, and FOLDER/vllm/tests, vLLM's tests for vllm_tests.py. No GPU is needed: the wheels
+# are those for CUDA, whose libraries PyTorch loads, and no CUDA kernel runs. Needs Python 3.11. --aiter names a checkout or an unpacked
 # archive of AITER's sources of the commit that op_tests.py names, and does not change it. Without --aiter the sources come from
 # github.com. If github.com is not reachable, everything else is made, and only op_tests.py lacks its sources. With --wheels the
 # environment also has attn, attnc and hipsim from the wheels of a release in DIR, for `run.py FOLDER/venv FOLDER`. With --sources only

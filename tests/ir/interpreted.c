@@ -226,8 +226,8 @@ static void run_after(void *context, const char *pass, const struct tir_func *f)
         r->failed_after = pass ? pass : "building";
 }
 
-/* Builds the kernel and runs it: as the template writes it, and after each pass or only after the
- * last one. Sets r->failed_after if a result is wrong. */
+/* Builds the kernel. Runs it as the template writes it, and after each pass if `each_pass`, else
+ * after the last pass only. Sets r->failed_after if a result is wrong. */
 static void interpret(struct run *r, bool each_pass)
 {
     const struct interpreted *const k = r->k;

@@ -87,7 +87,7 @@ struct interpreted {
     unsigned grid[3]; /* workgroups in x, y, z; 0: as the kernel's arguments give them */
     bool each_pass;   /* runs the kernel after each pass; false: only after the last pass, and
                        * after each pass if that result is wrong */
-    bool round_trip;  /* also prints and parses the kernel after each pass */
+    bool round_trip;  /* true: the kernel is also printed and parsed after each pass */
 };
 
 /** Builds the kernel. Runs it as the template writes it and after passes, as k->each_pass says. The

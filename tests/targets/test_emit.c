@@ -173,13 +173,14 @@ static uint32_t read_rsrc2(const struct tgt_blob *object)
     return 0;
 }
 
-/* The bits 7, 8 and 9 of compute_pgm_rsrc2 have a wave start with the indices in x, y and z. */
+/* Bits 7, 8 and 9 of compute_pgm_rsrc2 enable the workgroup's indices in x, y and z at the start of
+ * a wave. They are set up to the last index that the kernel reads. */
 TEST(a_wave_starts_with_the_indices_that_it_reads)
 {
     static const uint32_t bits[] = {0, 1, 3, 7};
     for (unsigned dims = 0; dims <= 3; dims++) {
         struct kernel k = small_kernel("gfx942");
-        for (unsigned d = dims ? dims - 1 : 0; d < dims; d++) /* the last one only */
+        for (unsigned d = dims ? dims - 1 : 0; d < dims; d++) /* reads only dims - 1 */
             keep(&k, tir_block_id(&k.b, d));
         tir_return(&k.b);
         struct tgt_blob object = emit(&k, TGT_EMIT_OBJECT);

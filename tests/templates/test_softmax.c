@@ -60,8 +60,8 @@ static void run(struct program *p, const float *in, float *out, const float numb
     tir_func_destroy(p->f);
 }
 
-/* Returns the logits of scores `s` with a soft cap, from att_soft_cap() or, if `softmax`, from what
-   a softmax adds up: the scores of att_softmax_cap() times exponent, plus shift. */
+/* Returns the logits of scores `s` after the soft cap. If `softmax`, computes them from the scores
+ * of att_softmax_cap(), times exponent, plus shift; else by att_soft_cap(). */
 static struct tir_value cap_of(struct program *p, struct tir_value s, bool softmax)
 {
     struct tir_builder *const b = &p->b;
@@ -76,8 +76,8 @@ static struct tir_value cap_of(struct program *p, struct tir_value s, bool softm
     return tir_mul(b, log2, tir_float_like(b, log2, ATT_LN2));
 }
 
-/* Checks cap tanh(s rate), as computed by cap_of(), for scores from far below the cap to far above
-   it. */
+/* Checks results of cap_of() for scores s from far below the cap to far above. The error of each
+ * may be `bound` times its logit, or `bound` if the logit is below 1. */
 static void check_cap_of(float cap, double bound, bool softmax)
 {
     static float in[KEYS * LANES], out[KEYS * LANES];
@@ -170,8 +170,9 @@ TEST(sinks_may_be_infinite)
     }
 }
 
-/* A row whose scores are lower by the shift has the LSE of its logits, and a sink is compared with
- * these. Two keys of logit 8 ln 2 and a sink of weight 2^8 make a denominator of 3 * 2^8. */
+/* If scores are lower than logits by the shift, LSE and the sink's weight still follow from the
+ * logits. Two keys and a sink with the logit 8 ln 2, each of weight 2^8, make a denominator of
+ * 3 * 2^8. */
 TEST(shift_is_added_to_m)
 {
     static float in[1], out[2 * LANES];

@@ -31,7 +31,7 @@ grep -qF '[5/5] tune: good' log || fail 'no progress'
 ! "$attnc" on-gpu d.yaml --device sim -o here/out.tar.gz 2>again || fail 'replaced results'
 grep -q 'remove it' again || fail 'no advice'
 
-# Hooks in two folders, and one that is not below its description's folder.
+# Refuses hooks in two folders, and names a hook that is not below its description's folder.
 mkdir -p second/hooks outside
 cp in/shapes second/second.yaml
 cp in/hooks/* second/hooks

@@ -77,10 +77,10 @@ void comparison_weights_cut(struct ref_attention *a, const struct precision *p);
  * a new maximum, and the range of fp16, but not the range of float32. */
 double late_query(const double *key, int dim, double scale);
 
-/** Returns the magnitude of all elements of a query. With the signs of `key`, the query's logit
- * times log2(e) is then 12. A key with a logit near 0 has a weight of 2^-12. fp8 has this
- * number only if weights are relative to less than the largest one. `scale`: the softmax scale,
- * times the query's own. */
+/** Returns the magnitude of all elements of a query; 0 if `key` is 0. If the query's elements have
+ * the signs of `key`, its logit for that key is 12 / log2(e). A key with a logit near 0 then has
+ * 2^-12 of that weight. fp8 rounds 2^-12 to 0, so a kernel must scale the largest weight to more
+ * than 1. `scale`: the softmax scale, times the query's own. */
 double slight_query(const double *key, int dim, double scale);
 
 #endif

@@ -322,7 +322,7 @@ static void size(struct call *c)
     set_lengths(c);
     ARG(c, scale) = call_has(c, OWN_SCALE) ? 0.3f : model_scale(c);
     if (!is_latent(c)) {
-        /* Caps above 512 have another computation. */
+        /* Kernels compute caps above 512 in another way. */
         PLAIN_ARG(c, soft_cap) = call_has(c, HUGE_LOGIT) || c->traced ? 50
                                  : call_has(c, OWN_SCALE)             ? 600
                                                                       : 5;
@@ -590,8 +590,7 @@ struct ref_attention decode_attention(struct call *c)
     return a;
 }
 
-/* Returns the magnitude of all elements of the query of head `h` and token `token` that has the
- * signs of `key`. */
+/* Returns the magnitude of each element of the query of `token` and `h` with the signs of `key`. */
 static double pointing_size(struct call *c, const double *key, int64_t token, int h)
 {
     const int dim = DESC(c, head_dim);

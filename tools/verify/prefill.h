@@ -15,10 +15,10 @@ enum { SEQUENCES_MAX = 12 };
 enum {
     HUGE_LOGIT = 1 << 0, /* the last query points in the direction of the sequence's first key */
     PACKED = 1 << 1,     /* q, k and v are slices of the rows of one tensor */
-    /* q and out, and pages, extend beyond 4 GiB, with the largest allowed token stride. With k and
-     * v too they would not fit a GPU of 16 GiB. */
+    /* q and out, and pages, extend beyond 4 GiB, with the largest allowed token stride. Tensors k
+     * and v do not, since all four would not fit a GPU of 16 GiB (FAR_KEYS). */
     FAR = 1 << 2,
-    FAR_KEYS = 1 << 13, /* the same for k and v; only for keys in tensors */
+    FAR_KEYS = 1 << 13, /* k and v extend beyond 4 GiB, and are tensors, not pages */
     PADDED = 1 << 3,    /* q and out have rows after the last sequence */
     LONG = 1 << 4,      /* a long call; only kernels without special features run it */
     OWN_SCALE = 1 << 5, /* scale differs from 1 / sqrt(head_dim) */

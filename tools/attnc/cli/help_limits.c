@@ -40,8 +40,8 @@ struct op_limits {
     struct att_variant base;
     struct choice choices[MOST_CHOICES];
     int count;
-    /* Largest sample of each integer field of the dispatch key that every target compiles with the
-     * base; 0: none. */
+    /* For each integer field of the dispatch key: the largest of the tried values with which every
+     * target compiles `base`; 0: no such value, or another kind of field. */
     int largest[ATT_FIELD_COUNT];
 };
 

@@ -13,7 +13,7 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/output.h"
 
-/* Most bytes of a C file. */
+/* Largest size in bytes of a C file that is copied. */
 enum { MOST_BYTES = 16 << 20 };
 
 /* Makes the folders above the file `path` that do not exist. Returns false with errno if one cannot
@@ -30,7 +30,7 @@ static bool make_parents(char *path)
     return true;
 }
 
-/* True if the file `path` does not exist, or has exactly the `size` bytes. */
+/* True if the file `path` does not exist, or its contents are the `size` bytes at `bytes`. */
 static bool is_free_or_same(const char *path, const char *bytes, size_t size)
 {
     char *old;
@@ -42,8 +42,9 @@ static bool is_free_or_same(const char *path, const char *bytes, size_t size)
     return same;
 }
 
-/* Copies the file `path` to its place in the archive's folder. `base` is the description's folder,
- * without a slash at its end. Returns an exit_code after a message. */
+/* Copies the file `path` into `folder`, to the same place there as in `base`, the description's
+ * folder, without a slash at its end. Prints a line and copies nothing if the file is outside
+ * `base`. Returns an exit_code after a message. */
 static int copy_file(const char *path, const char *base, const char *folder)
 {
     char real[PATH_MAX], place[PATH_MAX], *bytes;
@@ -53,7 +54,7 @@ static int copy_file(const char *path, const char *base, const char *folder)
         return complain(EXIT_USER, "%s: %s", path, strerror(errno));
     const char *name = strrchr(real, '/') + 1;
     if (strncmp(real, base, length) != 0 || real[length] != '/') {
-        if (strcmp(name, "attn_hook.h") != 0) /* attnc has this file */
+        if (strcmp(name, "attn_hook.h") != 0) /* attnc has this file itself */
             fprintf(stderr, "%s is outside %s, so the archive lacks it\n", real, base);
         return EXIT_GOOD;
     }
@@ -91,8 +92,8 @@ static bool next_name(const char **at, char name[PATH_MAX])
     return length > 0;
 }
 
-/* Copies a hook and the files that it includes, as copy_file(). Copies nothing if Clang refuses the
- * hook. */
+/* Copies a hook and the files that it includes, each by copy_file(), whose parameters and result
+ * this function has. Copies nothing if Clang refuses the hook. */
 static int copy_hook(const char *hook, const char *base, const char *folder)
 {
     struct tgt_blob text = {0}, messages = {0};
@@ -108,8 +109,8 @@ static int copy_hook(const char *hook, const char *base, const char *folder)
     return code;
 }
 
-/* Sets `folder`, PATH_MAX bytes, to the folder of the hook; it has to be that folder, or "".
- * Returns an exit_code after a message. */
+/* Sets `folder` (PATH_MAX bytes, "" before the first hook) to the hook's folder. Another folder in
+ * `folder` is an error: all hooks must be in one. Returns an exit_code after a message. */
 static int find_folder(const char *hook, char *folder)
 {
     char real[PATH_MAX];

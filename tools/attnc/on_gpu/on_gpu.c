@@ -154,9 +154,9 @@ static int find_descriptions(struct visit *v, int argc, char **argv)
     return EXIT_GOOD;
 }
 
-/* Makes the folder's part for descriptions and copies the descriptions there, with their hooks, for
- * attnc calibrate. Without any, writes the built-in one. The steps read the originals. Returns an
- * exit_code after a message. */
+/* Makes the folder ARCHIVE_DESCRIPTIONS in v->folder, and copies the user's descriptions and their
+ * hooks there, for attnc calibrate. Writes the built-in description if the user names none. The
+ * steps read the user's files, not the copies. Returns an exit_code after a message. */
 static int take_descriptions(struct visit *v)
 {
     char folder[PATH_MAX], path[PATH_MAX];

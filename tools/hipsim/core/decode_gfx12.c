@@ -676,7 +676,7 @@ void decode_complete_gfx1250(uint32_t *w)
         if (bits(w[1], 31, 24) == 0)
             w[1] |= (uint32_t)CODE_NULL << 24;
     }
-    if (scales) /* no operand: LLVM 22 has VGPR 0 there, later versions have the constant 0 */
+    if (scales) /* unused source: VGPR 0 in code of LLVM 22, the constant 0 in later versions */
         w[1] = (w[1] & ~(0x1ffu << 18)) | 1u << 26;
     if (bits(wmma[0], 31, 16) == 0xcc88)
         wmma[0] |= 1u << 14;

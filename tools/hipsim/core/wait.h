@@ -94,9 +94,9 @@ const struct pending *lds_outstanding(const struct workgroup *wg, uint64_t byte,
 /** Updates the states of LDS bytes after the wave has waited for its load `p`. */
 void lds_waited(struct wave *w, const struct pending *p);
 
-/** Ends the flight of the LDS bytes that the wave's operations of `counter` write. It is for an
- * arrival at an LDS barrier, which follows these operations: waves that wait for it need no wait of
- * the counter. */
+/** Marks the LDS bytes that the wave's outstanding operations of `counter` write as arrived. Used
+ * for an arrival at an LDS barrier, which the hardware executes after these operations. So a wave
+ * that waits for the barrier may read the bytes without a wait for the counter. */
 void lds_arrived(struct wave *w, enum wait_counter counter);
 
 #endif

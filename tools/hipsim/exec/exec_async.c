@@ -145,8 +145,9 @@ static void exec_async(struct wave *w, const struct inst *in)
     lds_issue_range(w, in, WAIT_VM, &range);
 }
 
-/* Executes an arrival of each lane of `m` at the LDS barrier at its address, which follows the
- * operations of `counter`. False after a report. */
+/* Executes, for each lane of `m`, an arrival at the LDS barrier at the lane's address. LDS
+ * bytes that the wave's earlier operations of `counter` write have arrived then. Returns false
+ * after a report. */
 static bool arrive(struct wave *w, const struct inst *in, struct lane_mem *m,
                    enum wait_counter counter)
 {
@@ -214,7 +215,7 @@ struct tensor {
     uint32_t lds_step;    /* bytes in LDS from the start of a tile to the next tile's */
     uint64_t global_step; /* bytes in global memory from a tile's start to the next tile's */
     bool arrives;         /* true: the copy ends with an arrival at the LDS barrier `barrier` */
-    uint32_t barrier;     /* byte address in LDS */
+    uint32_t barrier;     /* byte address of the barrier in LDS */
 };
 
 /* Returns the `n` bits that begin at bit `at` of a descriptor group. */
@@ -269,9 +270,10 @@ static bool mask_is_right(struct wave *w, const struct inst *in, uint32_t mask)
     return false;
 }
 
-/* False after a report if a valid descriptor has a field that is not simulated. `flags` is the
- * first dword of group 1, and g2 is group 2. Rows to gather are in the place of the iteration.
- * LLVM's dialect amdgpu allows 256 tiles at most. */
+/* True if the descriptor *t is invalid, so that nothing is copied, or hipsim simulates all of its
+ * fields; false after a report. `flags` is the first dword of group 1. g2 is group 2, where rows to
+ * gather take the bits of an iteration, so both at once are refused. So are iterations over more
+ * than 256 tiles, the limit of LLVM's dialect amdgpu. */
 static bool is_simulated(struct wave *w, const struct inst *in, const struct tensor *t,
                          uint32_t flags, const uint32_t *g2)
 {

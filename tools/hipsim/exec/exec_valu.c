@@ -408,8 +408,8 @@ static void finish_mask(struct wave *w, const struct inst *in, const uint32_t *r
     }
 }
 
-/* Returns the lanes in which a register of source 0, a vector, and all other sources are defined.
- * Compilers convert one element of a vector and leave the others undefined. */
+/* Returns the mask of lanes in which at least one register of source 0, a vector, and all other
+ * sources are defined. Compilers convert one element of a vector and leave the others undefined. */
 static uint64_t some_element(const struct lanes *x, const uint64_t *valid)
 {
     const struct opnd *o = &x->in->src[0];

@@ -14,10 +14,11 @@
  * 8 h + 2 v and the next. In shapes with 32 rows, the second half of the registers of A, C and D
  * holds rows 16 to 31.
  *
- * SWMMAC has a sparse A: two elements of every four k, which pairs of bits in source 2 name (CDNA5
- * ISA, 7.12.3 to 7.12.5; RDNA4 ISA, 7.12.3). C is D. The stored elements of A have the layout of a
- * WMMA with half of the k. B has groups of 2 g, so that a lane of A and a lane of B hold the same
- * k. Bits 4 j to 4 j + 3 of a lane's index belong to its elements 2 j and 2 j + 1. The pseudo-code
+ * SWMMAC has a sparse A: of every four elements along k, two are stored (CDNA5 ISA, 7.12.3 to
+ * 7.12.5; RDNA4 ISA, 7.12.3). Source 2 is the index: 2 bits for each stored element, its k
+ * modulo 4. The registers of D are also C. The stored elements of A have the layout of a WMMA with
+ * half of the k. B has groups of 2 g, so that a half of the wave holds the same k of A and of B.
+ * Bits 4 j to 4 j + 3 of a lane's index belong to its elements 2 j and 2 j + 1. The pseudo-code
  * of 7.12.4 in the CDNA5 manual names other lanes than the text above it; the text is followed.
  *
  * How the hardware rounds sums is not published. Here products are exact, and sums are in double in
@@ -56,10 +57,10 @@ struct wmma {
     bool signs;         /* true: NEG negates the even and NEG_HI the odd elements of A and B */
 };
 
-/* The part of a product that an operand holds: A, or B with its columns as rows. */
+/* Type and shape of an operand in registers: A as it is stored, or B with its columns as rows. */
 struct part {
     enum wmma_type type;
-    unsigned rows, k; /* rows, and elements of each row that the registers hold */
+    unsigned rows, k; /* number of rows, and of elements in registers for each row */
     unsigned group;   /* group along k (see the file's comment) */
     bool neg[2];      /* the operand's bits of NEG and NEG_HI */
 };
@@ -121,7 +122,7 @@ static unsigned k_of(unsigned lane, unsigned e, unsigned g)
     return e / g * 2 * g + lane / 16 * g + e % g;
 }
 
-/* Decodes the operand o, which holds the part p of the product, to *to. */
+/* Decodes the registers of operand o, of type and shape *p, to *to. */
 static void read_matrix(struct wave *w, const struct opnd *o, const struct wmma *s,
                         const struct part *p, struct matrix *to)
 {
@@ -227,8 +228,8 @@ static bool c_valid(struct wave *w, const struct inst *in, enum wmma_type t, uns
     return w->v_valid[o->reg + base + (half ? within / 2 : within)] >> lane & 1;
 }
 
-/* Returns the bits of the sum `r` rounded to D's type. With MODE.FP16_OVFL an overflow gives the
- * largest number, as the clamp bit has it for integers. */
+/* Returns the bits of the sum `r` rounded to D's type. With MODE.FP16_OVFL, or for integers
+ * with the clamp bit, an overflow gives the largest number of the type. */
 static uint32_t rounded(const struct wave *w, const struct inst *in, enum wmma_type t, double r)
 {
     const bool largest = w->mode & MODE_FP16_OVFL;

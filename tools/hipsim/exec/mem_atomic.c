@@ -152,9 +152,10 @@ static uint64_t conditional_exchange(uint64_t old, uint64_t data)
     return low | high << 32;
 }
 
-/* DS_ATOMIC_BARRIER_ARRIVE: returns the barrier after `count` arrivals (CDNA5 ISA, 11.2.2). Bits
- * 28:0 count down. A count below zero starts again at bits 47:32 and has decremented the phase,
- * bits 31:29. The manual allows other widths of the count; 29 bits are what Triton 3.8 reads. */
+/* DS_ATOMIC_BARRIER_ARRIVE: returns the barrier after `count` arrivals (CDNA5 ISA, 11.2.2). Each
+ * arrival takes 1 from the count, bits 28:0. A count that would be negative gets the value of
+ * bits 47:32, and 1 is subtracted from the phase, bits 31:29. The manual allows other widths of the
+ * count; 29 bits are what Triton 3.8 reads. */
 static uint64_t arrived(uint64_t barrier, uint32_t count)
 {
     enum { WIDTH = 29 };

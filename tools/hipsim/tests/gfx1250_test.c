@@ -652,7 +652,8 @@ TEST(scales_multiply_blocks)
     }
     struct program other = p, later = p;
     program_run(&p, "v_wmma_scale_f32_16x16x128_f8f6f4 v[48:55], v[8:23], v[24:39], 0, v40, v41\n");
-    /* AMD's assembler leaves the third source of the prefix 0; LLVM after version 22 writes a 0. */
+    /* The prefix has an unused third source: the code 0 in the output of AMD's assembler, the
+     * constant 0 (code 128) in the output of LLVM after version 22. */
     program_run(&other, ".long 0xcc350000, 0x00025328, 0xcc330030, 0x02023108\n");
     assert_memory_equal(other.v[48], p.v[48], 8 * sizeof(p.v[0]));
     program_run(&later, ".long 0xcc350000, 0x02025328, 0xcc330030, 0x02023108\n");

@@ -52,7 +52,7 @@ static void expect_right(const char *text, const void *data)
     }
 }
 
-/* Expects a race or a missing wait in `text`. */
+/* Expects that hipsim reports a race or a missing wait in `text`. */
 static void expect_unordered(const char *text, const void *data)
 {
     struct program p = two_waves(data);

@@ -12,14 +12,15 @@
 
 enum { A = 8, B = 16, INDEX = 56, D = 48, MOST_K = 128 };
 
-/* A sparse product of integers. A lane has `run` elements of A that follow each other along the
- * stored k, and 2 `run` elements of B; the other half of the wave has as many, and so on. */
+/* A SWMMAC instruction, whose elements are small integers in the tests. `bits`: of an element. `k`:
+ * columns of A, half of them stored. The halves of the wave alternately hold `run` stored elements
+ * of a row of A, and 2 `run` elements of a column of B. */
 struct sparse {
     enum gfx_target target;
     const char *name;
     unsigned bits, k, run;
     bool integers;
-    unsigned fraction, bias; /* of a float format */
+    unsigned fraction, bias; /* bits of the fraction, and bias of the exponent; 0 for integers */
     int most;                /* largest magnitude of an element */
 };
 
@@ -50,7 +51,8 @@ static uint32_t encode(const struct sparse *t, int value)
     return (value < 0 ? 1u << (t->bits - 1) : 0) | (e + t->bias) << t->fraction | fraction;
 }
 
-/* Returns the lane of (row, k), and in *e its element there, in runs of `run`. */
+/* Returns the lane that holds (row, k), and in *e the number of the lane's element. `run`: elements
+ * along k before the other half of the wave holds the next. */
 static unsigned place(unsigned run, unsigned row, unsigned k, unsigned *e)
 {
     *e = k / (2 * run) * run + k % run;
@@ -67,8 +69,8 @@ static void put(struct program *p, const struct sparse *t, unsigned run, unsigne
     p->v[first + at / 32][lane] |= (encode(t, value) & mask) << at % 32;
 }
 
-/* Sets the index of A's stored elements (row, k) and (row, k + 1) to i0 and i1. If two indices fit
- * into a register, it is the second one. */
+/* Sets the indices of A's stored elements (row, k) and (row, k + 1) to i0 and i1, from 0 to 3. A
+ * lane with indices of 16 bits has them in the upper half of the register. */
 static void put_index(struct program *p, const struct sparse *t, unsigned row, unsigned k,
                       unsigned i0, unsigned i1)
 {
@@ -112,7 +114,7 @@ static struct program wave32(enum gfx_target target)
     return p;
 }
 
-/* Writes a range of `n` registers from `first` on as LLVM does. */
+/* Writes LLVM's name of `n` registers from `first` on, such as v[8:11], to `text`. Returns it. */
 static const char *range(char text[16], unsigned first, unsigned n)
 {
     snprintf(text, 16, n > 1 ? "v[%u:%u]" : "v%u", first, first + n - 1);

@@ -8,7 +8,7 @@ trap 'rm -rf "$root"' EXIT
 fail() { echo "wheel: $*" >&2; [ ! -f "$root/log" ] || tail -n 40 "$root/log" >&2; exit 1; }
 "$python" -c 'import wheel, venv, ensurepip' 2>"$root/log" || { echo 'wheel or venv is not installed'; exit 77; }
 PYTHON=$python "$source/tools/hipsim/wheel" "$root" >"$root/log" 2>&1 || fail 'no wheel'
-# It needs the C library and nothing else.
+# The tag manylinux: the wheel needs the C library of the system and no other library.
 ls "$root"/hipsim-*-py3-none-manylinux_2_*.whl >"$root/log" 2>&1 || fail "$(cd "$root" && echo hipsim-*.whl) has another tag"
 "$python" -m venv "$root/venv" && "$root/venv/bin/pip" install -q --no-index --no-deps "$root"/hipsim-*.whl >"$root/log" 2>&1 ||
     fail 'the wheel does not install'
