@@ -33,8 +33,13 @@ static void load(void)
     }
     TGT_COMGR_CALLS(LOOK_UP)
 #undef LOOK_UP
-    if (!state.loaded)
-        snprintf(state.error, sizeof(state.error), "comgr: %s", dlerror());
+    if (state.loaded)
+        return;
+    const char *sentence = dlerror();
+    /* The sentences of glibc for a failed mmap() and malloc(). */
+    const bool memory = strstr(sentence, "failed to map") || strstr(sentence, "allocate memory");
+    snprintf(state.error, sizeof(state.error), "comgr: %s%s", memory ? "out of memory: " : "",
+             sentence);
 }
 
 bool tgt_load_comgr(char *why, size_t size)

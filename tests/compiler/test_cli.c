@@ -45,12 +45,14 @@ TEST(help_explains_everything)
     expect("help passes", 0, "lower_tiles", "");
     expect("help mask", 0, "causal", "");
     expect("help ops", 0, "takes: dtype q_dtype qkv_scale head_dim", "");
-    expect_all("help prefill",
-               (const char *const[]){
-                   "`head_dim`: gfx942: 64 to 128 by 8, 144 to 512 by 16; gfx950: ",
-                   "    - with an 8-bit cache: gfx942: 64 to 512 by 16; gfx950: ",
-                   "int8 with kv_scale tensor and paged\n",
-                   "q_dtype fp8 with paged: q_dtype fp8 is for a cache of kv_dtype", NULL});
+    expect_all(
+        "help prefill",
+        (const char *const[]){
+            "`head_dim`: gfx942: 64 to 128 by 8, 144 to 512 by 16; gfx950: ",
+            "    - with an 8-bit cache: gfx942: 64 to 512 by 16; gfx950: ",
+            "int8 with kv_scale tensor and paged\n",
+            "q_dtype fp8 with paged, except with kv_dtype fp8: q_dtype fp8 is for a cache of ",
+            NULL});
     expect("help rope_qk_norm_cache", 0, "    - at most 2 times head_dim\n", "");
     expect_all("help prefill --call",
                (const char *const[]){"Set at run time:\n    heads: 1 to 65535; ",
