@@ -38,6 +38,14 @@ static const struct {
 #include "tools/attnc/describe/models.def"
 };
 
+/* Model types without softmax attention, with the layers that they have. */
+static const struct {
+    const char *type, *layers;
+} without_softmax[] = {
+#define NO_SOFTMAX(type, sentence) {type, sentence},
+#include "tools/attnc/describe/models.def"
+};
+
 /* Returns the facts of model type `type`; the ones of an unknown type if models.def lacks it. */
 static const struct model_class *find_class(const char *type)
 {
@@ -68,6 +76,16 @@ static unsigned outer_traits(const struct config *c)
             return outers[i].traits;
     }
     return 0;
+}
+
+/* Adds a fault if no layer of the model type has softmax attention. */
+static void refuse_without_softmax(struct reader *r)
+{
+    for (size_t i = 0; i < sizeof(without_softmax) / sizeof(without_softmax[0]); i++) {
+        if (strcmp(without_softmax[i].type, r->c.type) == 0)
+            config_fault(&r->c, "model_type '%s' has no attention layers: they are of %s",
+                         r->c.type, without_softmax[i].layers);
+    }
 }
 
 /* Adds a copy of a sentence to the list, unless it is there. The last place says that there are
@@ -463,6 +481,7 @@ static void read_all(struct reader *r)
     r->class = *class;
     r->class.traits |= outer_traits(&r->c);
     read_names(r);
+    refuse_without_softmax(r);
     set_rules(r);
     read_sizes(r);
     if (r->c.fault[0])
