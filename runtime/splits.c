@@ -292,12 +292,14 @@ static bool takes_units(const struct attn_op *op)
 }
 
 /* True if a plan of `lists` work lists for the op, whose workgroups share the addition of a few
- * rows, is faster with short units. */
+ * rows, is faster with short units. False if the number of sequences is not known. */
 static bool has_short_units(const struct attn_op *op, const struct wanted *w, int32_t lists)
 {
     const struct attn_mla_decode_desc *d = &op->desc.mla_decode;
-    const bool quick = d->heads * d->q_len <= QUICK_ROWS, known = w->keys > 0;
-    return takes_units(op) && w->batch <= lists / 2 && (quick || (known && w->keys <= SHORT_KEYS));
+    const bool quick = d->heads * d->q_len <= QUICK_ROWS;
+    const bool few = w->batch > 0 && w->batch <= lists / 2;
+    const bool brief = w->keys > 0 && w->keys <= SHORT_KEYS;
+    return takes_units(op) && few && (quick || brief);
 }
 
 /* Sets the split's units to SHORT_UNIT keys, with the same costs in keys as before. */

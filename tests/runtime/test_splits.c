@@ -219,6 +219,7 @@ static void lists_of_rows_have_short_units(void **state)
             assert_true(s.item_cost == 2 && s.merge_rate == 64);
         assert_int_equal(choose(b.op, 152, cases[i].keys).unit_keys, cases[i].unit);
         assert_int_equal(choose(b.op, 153, cases[i].keys).unit_keys, 0);
+        assert_int_equal(choose(b.op, 0, cases[i].keys).unit_keys, 0); /* not known */
         close_op(&b);
     }
 }
