@@ -94,9 +94,14 @@ const struct pending *lds_outstanding(const struct workgroup *wg, uint64_t byte,
 /** Updates the states of LDS bytes after the wave has waited for its load `p`. */
 void lds_waited(struct wave *w, const struct pending *p);
 
-/** Marks the LDS bytes that the wave's outstanding operations of `counter` write as arrived. Used
- * for an arrival at an LDS barrier, which the hardware executes after these operations. So a wave
- * that waits for the barrier may read the bytes without a wait for the counter. */
-void lds_arrived(struct wave *w, enum wait_counter counter);
+/** Records that the newest operation of `counter` is about to arrive at the LDS barrier at the
+ * address of the lanes of `m`. The arrival follows the earlier operations of the counter. Waves
+ * that read another phase afterwards need no wait of the counter. If the lanes have several
+ * barriers, the flight of these operations' bytes ends at once. */
+void lds_arrives(struct wave *w, enum wait_counter counter, const struct lane_mem *m);
+
+/** Ends the flight of the LDS bytes that were written before an arrival whose effect the wave sees:
+ * the read `m`, of LDS, has a barrier with a phase other than before the arrival. */
+void lds_see_arrivals(struct wave *w, const struct lane_mem *m);
 
 #endif

@@ -203,12 +203,63 @@ void lds_waited(struct wave *w, const struct pending *p)
         lds_deliver(w->wg, w->clock);
 }
 
-void lds_arrived(struct wave *w, enum wait_counter counter)
+/* Returns the phase of the LDS barrier at byte `barrier`, 0 to 7 (CDNA5 ISA, 11.2.2). */
+static uint32_t phase_of(const struct workgroup *wg, uint32_t barrier)
 {
-    for (unsigned i = 0; i < w->npending[counter]; i++) {
-        struct pending *p = &w->pending[counter][i];
-        if (p->lds_bytes)
-            lds_waited(w, p);
-        p->lds_bytes = 0;
+    return mem_get32(wg->lds + barrier) >> 29;
+}
+
+/* True if a lane of `m` has the byte of LDS with a barrier's phase. `barrier` is the barrier's byte
+ * address. */
+static bool has_phase(const struct lane_mem *m, uint32_t barrier)
+{
+    const uint64_t byte = (uint64_t)barrier + 3;
+    unsigned l;
+    if (byte < m->low || byte - m->low >= m->span)
+        return false;
+    FOR_LANES(l, m->lanes)
+    if (m->addr[l] <= byte && byte - m->addr[l] < m->bytes)
+        return true;
+    return false;
+}
+
+/* Ends the flight of the bytes of the first `n` operations in a counter's queue. */
+static void land(struct wave *w, struct pending *queue, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (queue[i].lds_bytes)
+            lds_waited(w, &queue[i]);
+        queue[i].lds_bytes = 0;
+        queue[i].arrives = false;
+    }
+}
+
+void lds_arrives(struct wave *w, enum wait_counter counter, const struct lane_mem *m)
+{
+    struct pending *p = &w->pending[counter][w->npending[counter] - 1];
+    unsigned l;
+    if (!m->lanes)
+        return;
+    p->arrives = true;
+    p->barrier = (uint32_t)m->addr[__builtin_ctzll(m->lanes)];
+    p->phase = (uint8_t)phase_of(w->wg, p->barrier);
+    FOR_LANES(l, m->lanes)
+    if (m->addr[l] != p->barrier)
+        land(w, w->pending[counter], w->npending[counter]);
+}
+
+void lds_see_arrivals(struct wave *w, const struct lane_mem *m)
+{
+    static const enum wait_counter counters[] = {WAIT_ASYNC, WAIT_TENSOR};
+    for (uint32_t i = 0; i < 2 * w->wg->nwaves; i++) {
+        struct wave *from = w->wg->waves[i / 2];
+        const enum wait_counter c = counters[i % 2];
+        for (unsigned n = from->npending[c]; n > 0; n--) {
+            const struct pending *p = &from->pending[c][n - 1];
+            if (p->arrives && phase_of(w->wg, p->barrier) != p->phase && has_phase(m, p->barrier)) {
+                land(from, from->pending[c], n);
+                break;
+            }
+        }
     }
 }

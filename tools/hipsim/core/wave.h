@@ -89,9 +89,12 @@ struct pending {
     uint8_t slot;  /* index of the operation's entry in wave->kept (wait.h); NO_SLOT: none */
     bool held;     /* true: the operation has executed, but registers have their old values */
     bool sets_scc; /* true: SCC can be read when the operation has returned */
+    bool arrives;  /* true: it ends with an arrival at an LDS barrier that no wave has seen yet */
+    uint8_t phase; /* the barrier's phase before the arrival */
     uint16_t first, count;
     uint32_t number;               /* value of wave->issued before the operation */
     uint32_t lds_first, lds_bytes; /* loads to LDS: first byte and number of bytes */
+    uint32_t barrier;              /* byte address of the barrier in LDS */
     uint64_t lanes;                /* value of EXEC at issue */
     uint64_t arrival;              /* clock of the wave at which the data arrive */
     const struct inst *in;

@@ -2,8 +2,9 @@
 /*
  * gfx1250's copies between memory and LDS that pass no register: asynchronous loads and stores with
  * an address per lane (CDNA5 ISA, 10.8), and the tensor data mover (10.11). The bytes are copied at
- * issue. LDS bytes count as in flight until the wave has waited for ASYNCcnt or TENSORcnt, or has
- * arrived at an LDS barrier (11.2.2).
+ * issue. LDS bytes count as in flight until the wave has waited for ASYNCcnt or TENSORcnt. They
+ * also land when a wave has seen that a later arrival completed the phase of an LDS barrier
+ * (11.2.2).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -145,30 +146,28 @@ static void exec_async(struct wave *w, const struct inst *in)
     lds_issue_range(w, in, WAIT_VM, &range);
 }
 
-/* Executes, for each lane of `m`, an arrival at the LDS barrier at the lane's address. LDS
- * bytes that the wave's earlier operations of `counter` write have arrived then. Returns false
- * after a report. */
-static bool arrive(struct wave *w, const struct inst *in, struct lane_mem *m,
+/* Executes an arrival of each lane of `m` at the LDS barrier at its address. The newest operation
+ * of `counter` is the arrival, or ends with it. */
+static void arrive(struct wave *w, const struct inst *in, struct lane_mem *m,
                    enum wait_counter counter)
 {
     unsigned l;
 
     if (!mem_resolve(w, in, m, 8, MEM_MODIFY))
-        return false;
+        return;
     const uint64_t undefined = m->lanes & ~mem_written(w, m, 0, 8);
     if (undefined && mem_checks(w, CHECK_UNINIT) &&
         !wave_finding(w, in, FAULT_UNINIT, undefined,
                       "arrival at an LDS barrier that was never written, at 0x%llx",
                       (unsigned long long)m->addr[__builtin_ctzll(undefined)]))
-        return false;
+        return;
+    lds_arrives(w, counter, m);
     FOR_LANES(l, m->lanes)
     {
         const uint64_t old = mem_get32(m->ptr[l]) | (uint64_t)mem_get32(m->ptr[l] + 4) << 32;
         mem_put32(m->ptr[l], (uint32_t)atomic_result(ATOMIC_ARRIVE, 8, old, 1, 0, w->mode));
     }
     mem_mark(w, m, 0, 8, m->lanes);
-    lds_arrived(w, counter);
-    return true;
 }
 
 /* Executes DS_ATOMIC_ASYNC_BARRIER_ARRIVE, which the hardware keeps in order with the wave's
@@ -183,8 +182,8 @@ static void exec_async_arrive(struct wave *w, const struct inst *in)
     const uint32_t *row = src_rows(w, &in->src[0], tmp);
     for (unsigned l = 0; l < WAVE_LANES; l++)
         m.addr[l] = row[l] + (uint32_t)in->imm_offset;
-    if (arrive(w, in, &m, WAIT_ASYNC))
-        wave_issue(w, in, WAIT_ASYNC, OPND_NONE, 0, 0, false);
+    wave_issue(w, in, WAIT_ASYNC, OPND_NONE, 0, 0, false);
+    arrive(w, in, &m, WAIT_ASYNC);
 }
 
 /* The functions from here on simulate the tensor data mover. */

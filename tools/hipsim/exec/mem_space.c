@@ -339,10 +339,13 @@ static bool report_early(struct wave *w, const struct inst *in, const struct lan
 static bool check_waited(struct wave *w, const struct inst *in, const struct lane_mem *m,
                          enum mem_direction direction)
 {
-    const uint64_t any = states_of(w, m).any;
+    const bool reads = direction & MEM_READ && in->dst.kind != OPND_NONE;
     uint64_t early = 0;
     unsigned l;
 
+    if (reads && code_isa(w->launch->code)->counter_max[WAIT_ASYNC])
+        lds_see_arrivals(w, m);
+    const uint64_t any = states_of(w, m).any;
     if (any & EVERY_BYTE * LDS_LATE)
         lds_touch(w, in, m);
     if (!mem_checks(w, CHECK_WAIT) || in->row->flags & ROW_LDS_DMA || in->lds ||

@@ -103,6 +103,51 @@ TEST(arrivals_follow_asynchronous_loads)
     hipsim_mem_free(memory);
 }
 
+/* Without a read of the barrier the wave cannot know that its own loads have arrived. A read of
+ * another phase ends the flight of the loads before the arrival, and of no later ones. A count of 2
+ * lanes is not complete after one arrival. */
+TEST(a_wave_sees_arrivals_in_the_phase)
+{
+#define MAKE "ds_store_b64 v1, v[2:3]\ns_wait_dscnt 0\n"
+#define FIRST_LANE "s_mov_b32 exec_lo, 1\n" ARRIVE_ASYNC "s_mov_b32 exec_lo, -1\n"
+#define TWO_BARRIERS                                                                  \
+    "v_lshlrev_b32 v12, 1, v0\nds_store_b64 v12, v[2:3] offset:768\ns_wait_dscnt 0\n" \
+    "s_mov_b32 exec_lo, 3\nds_atomic_async_barrier_arrive_b64 v12 offset:768\n"       \
+    "s_mov_b32 exec_lo, -1\n"
+#define READ_PHASE "ds_load_b32 v7, v1\ns_wait_dscnt 0\n"
+#define READ_OWN "ds_load_b32 v11, v0 offset:256\ns_wait_dscnt 0\n"
+#define LOAD_MORE "global_load_async_to_lds_b32 v10, v0, s[2:3] offset:512\n"
+    static const struct {
+        const char *text;
+        unsigned count; /* arrivals that complete the phase */
+        bool good;
+    } cases[] = {
+        {MAKE LOAD_ASYNC FIRST_LANE READ_OWN, 1, false},
+        {MAKE LOAD_ASYNC FIRST_LANE READ_PHASE READ_OWN, 1, true},
+        {MAKE LOAD_ASYNC FIRST_LANE READ_PHASE READ_OWN, 2, false},
+        {MAKE LOAD_ASYNC READ_PHASE FIRST_LANE READ_OWN, 1, false},
+        {MAKE LOAD_ASYNC FIRST_LANE "s_wait_asynccnt 0\n" READ_OWN, 2, true},
+        {MAKE FIRST_LANE LOAD_ASYNC READ_PHASE READ_OWN, 1, false},
+        {MAKE LOAD_ASYNC TWO_BARRIERS READ_OWN, 1, true},
+        {MAKE LOAD_MORE LOAD_ASYNC FIRST_LANE LOAD_MORE READ_PHASE READ_OWN, 1, true},
+    };
+    uint32_t data[256] = {0};
+    void *const memory = device_alloc(sizeof(data), data);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct program p = two_waves(memory);
+        p.block = 32;
+        program_lanes(&p, 0, 4);
+        program_fill(&p, 1, 0);
+        program_fill(&p, 2, cases[i].count - 1);
+        program_fill(&p, 3, cases[i].count - 1);
+        program_lanes(&p, 10, 4);
+        program_try(&p, cases[i].text);
+        if (p.fault.kind != (cases[i].good ? FAULT_NONE : FAULT_WAIT))
+            fail_msg("case %zu: %s", i, p.fault.text);
+    }
+    hipsim_mem_free(memory);
+}
+
 /* A tensor copy whose descriptor names a barrier arrives once. */
 TEST(tensor_copies_arrive)
 {
