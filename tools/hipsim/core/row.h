@@ -113,7 +113,8 @@ enum row_flags {
     ROW_SELECTS = 1 << 27,   /* the mask, source 2, selects one of the others */
     ROW_ZERO_WINS = 1 << 28, /* a source of zeros determines the result */
     ROW_ONES_WIN = 1 << 29,  /* a source of ones determines the result */
-    /* the result combines pieces of sources 0 and 1, so one defined source suffices */
+    /* The result combines pieces of sources 0 and 1, so one defined source suffices. With
+     * ROW_OP_SEL: each dword of the result is made from some of the dwords of source 0. */
     ROW_PACKS = 1 << 30,
     /* M0 is added to VGPR numbers; op_row.arg has the bits of enum relative_operands */
     ROW_RELATIVE = INT32_MIN,

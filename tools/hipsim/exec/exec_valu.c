@@ -408,26 +408,13 @@ static void finish_mask(struct wave *w, const struct inst *in, const uint32_t *r
     }
 }
 
-/* Returns the mask of lanes in which at least one register of source 0, a vector, and all other
- * sources are defined. Compilers convert one element of a vector and leave the others undefined. */
-static uint64_t some_element(const struct lanes *x, const uint64_t *valid)
-{
-    const struct opnd *o = &x->in->src[0];
-    uint64_t some = 0;
-    for (unsigned r = 0; r < o->dwords; r++)
-        some |= dword_valid(x->w, o, r, valid[0]);
-    for (unsigned k = 1; k < x->in->nsrc; k++)
-        some &= valid[k];
-    return some;
-}
-
 /* Returns the lanes whose result its defined sources determine, although others are undefined.
  * `valid` has a mask per source. Programs build vectors of halves or bytes piece by piece in
  * uninitialised registers. */
 static uint64_t decided_lanes(const struct lanes *x, uint32_t flags, const uint64_t *valid)
 {
     if (flags & ROW_PACKS && flags & ROW_OP_SEL)
-        return some_element(x, valid);
+        return 0; /* converted_valid() */
     if (flags & ROW_PACKS)
         return (valid[0] | valid[1]) & (x->in->nsrc > 2 ? valid[2] : UINT64_MAX);
     if (flags & ROW_SELECTS) {
@@ -455,6 +442,26 @@ static void packed_valid(const struct wave *w, const struct inst *in, const uint
             const struct opnd *o = &in->src[k];
             half[h] &= dword_valid(w, o, o->dwords == 2 && high[h] >> k & 1, valid_of[k]);
         }
+    }
+}
+
+/* Sets part[r] to the lanes in which dword r of the result of a conversion of a vector, source 0,
+ * is defined. One defined dword among those that it is made from suffices, with all other sources.
+ * Compilers convert one element of a vector and leave the others undefined. */
+static void converted_valid(const struct wave *w, const struct inst *in, const uint64_t *valid_of,
+                            uint64_t *part)
+{
+    const struct opnd *o = &in->src[0];
+    const unsigned n = in->dst.dwords;
+    uint64_t others = sgpr_valid64(w, SGPR_EXEC);
+    for (unsigned k = 1; k < in->nsrc; k++)
+        others &= valid_of[k];
+    for (unsigned r = 0; r < n; r++) {
+        const unsigned end = ((r + 1) * o->dwords + n - 1) / n;
+        part[r] = 0;
+        for (unsigned s = r * o->dwords / n; s < end; s++)
+            part[r] |= dword_valid(w, o, s, valid_of[0]);
+        part[r] &= others;
     }
 }
 
@@ -551,19 +558,19 @@ static inline __attribute__((always_inline)) void write_result(struct wave *w, s
     write_rows(dst, out, in->dst.dwords, f->lanes);
 }
 
-/* Records which lanes of the result are defined. `half`: masks of the two dwords of a packed
- * result, or NULL if it is not packed. */
+/* Records which lanes of the result are defined. `part`: a mask for each dword of the result, or
+ * NULL if they are all defined in the lanes f->valid. */
 static inline __attribute__((always_inline)) void track_validity(struct wave *w,
                                                                  const struct inst *in,
                                                                  const struct fetched *f,
-                                                                 const uint64_t *half)
+                                                                 const uint64_t *part)
 {
     const uint32_t flags = in->row->flags;
     const uint64_t lanes = f->lanes;
     uint64_t *valid = (in->dst.kind == OPND_VGPR ? w->v_valid : w->a_valid) + in->dst.reg;
 
     for (unsigned r = 0; r < in->dst.dwords; r++)
-        valid[r] = ((valid[r] & ~lanes) | ((half ? half[r] : f->valid) & lanes)) & f->known;
+        valid[r] = ((valid[r] & ~lanes) | ((part ? part[r] : f->valid) & lanes)) & f->known;
     if (!(flags & ROW_LOW_ALONE))
         return;
     /* LLVM leaves the high dword of an addend undefined if it only needs the low one of the sum. */
@@ -654,8 +661,10 @@ static __attribute__((noinline)) void execute_any(struct wave *w, const struct i
     alignas(64) uint32_t second[WAVE_LANES];
     struct lanes x = {.w = w, .in = in, .exec = wave_exec(w), .d2 = second};
     const struct fetched f = fetch_sources(&x, &rows);
-    const bool packed = row->dst == T_PKF32 && row->src[0] == T_PKF32 && f.lanes & ~f.valid;
-    uint64_t half[2];
+    const bool undefined = f.lanes & ~f.valid;
+    const bool packed = undefined && row->dst == T_PKF32 && row->src[0] == T_PKF32;
+    const bool converted = undefined && row->flags & ROW_PACKS && row->flags & ROW_OP_SEL;
+    uint64_t part[MAX_DST_ROWS];
 
     if (in->dst.kind == OPND_SGPR) { /* a compare: the result is a mask */
         alignas(64) uint32_t mask[WAVE_LANES];
@@ -665,9 +674,11 @@ static __attribute__((noinline)) void execute_any(struct wave *w, const struct i
         return;
     }
     if (__builtin_expect(packed, 0))
-        packed_valid(w, in, f.valid_of, half);
+        packed_valid(w, in, f.valid_of, part);
+    if (__builtin_expect(converted, 0))
+        converted_valid(w, in, f.valid_of, part);
     write_result(w, &x, &f);
-    track_validity(w, in, &f, packed ? half : NULL);
+    track_validity(w, in, &f, packed || converted ? part : NULL);
     if (in->dst2.kind != OPND_NONE)
         finish_mask(w, in, second, f.lanes, f.valid);
 }

@@ -338,6 +338,18 @@ TEST(conversions_of_a_vector_need_one_element)
 #define USE_V30 "v_cmp_eq_u32 vcc_lo, 0, v30\ns_cbranch_vccz out\nout:"
     expect_on(GFX1250, UNKNOWN8 NARROW USE_V30, UNKNOWN8 "v_mov_b32 v20, 0\n" NARROW USE_V30);
     expect_on(GFX1250, UNKNOWN8 WIDEN USE_V30, UNKNOWN8 "v_mov_b32 v20, 0\n" WIDEN USE_V30);
+    /* Each register of the result has its own elements. The last result overlaps its source. */
+#define FIRST UNKNOWN8 "v_mov_b32 v20, 0\n"
+#define WIDEN_F32 "v_cvt_scale_pk8_f32_fp8 v[30:37], v[20:21], 0x7f\n"
+#define WIDEN_OVER "v_cvt_scale_pk8_f32_fp8 v[14:21], v[20:21], 0x7f\n"
+#define BRANCH_ZERO(v) "v_cmp_eq_u32 vcc_lo, 0, " v "\ns_cbranch_vccz out\nout:"
+    expect_on(GFX1250, FIRST WIDEN_F32 BRANCH_ZERO("v34"), FIRST WIDEN_F32 BRANCH_ZERO("v33"));
+    expect_on(GFX1250, FIRST WIDEN_F32 BRANCH_ZERO("v37"), FIRST WIDEN_F32 BRANCH_ZERO("v30"));
+    expect_on(GFX1250, FIRST WIDEN_OVER BRANCH_ZERO("v21"), FIRST WIDEN_OVER BRANCH_ZERO("v17"));
+    expect_on(GFX1250, FIRST NARROW BRANCH_ZERO("v31"),
+              UNKNOWN8 "v_mov_b32 v27, 0\n" NARROW BRANCH_ZERO("v31"));
+    expect_on(GFX1250, UNKNOWN8 "v_mov_b32 v24, 0\n" NARROW BRANCH_ZERO("v30"),
+              UNKNOWN8 "v_mov_b32 v23, 0\n" NARROW BRANCH_ZERO("v30"));
 }
 
 /* Tests gfx1250. The lowest byte of v9 is defined, and so is the lowest byte of each result. */
