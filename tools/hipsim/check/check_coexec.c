@@ -86,13 +86,6 @@ static unsigned distance(const struct inst *wmma)
     return strstr(name, "16x16x64_") ? 2 : 3;
 }
 
-/* True if `in` is a WMMA and reads the result of the WMMA `from` as A or B. */
-static bool multiplies(const struct inst *in, const struct inst *from)
-{
-    return is_wmma(in) && is_narrow(in) &&
-           (share_vgpr(&in->src[0], &from->dst) || share_vgpr(&in->src[1], &from->dst));
-}
-
 /* True for vector instructions that the hardware executes beside a WMMA of the same wave. */
 static bool runs_beside(const struct inst *in)
 {
@@ -104,6 +97,12 @@ static bool takes(const struct inst *in, const struct inst *from)
 {
     const bool sparse = in->row->flags & ROW_DST_IS_SRC;
     return is_wmma(in) && is_wmma(from) && reads(in, &from->dst, sparse ? 3 : 2);
+}
+
+/* True if `in` overlaps other instructions, and takes() is true (CDNA5 ISA, 7.12.1). */
+static bool multiplies(const struct inst *in, const struct inst *from)
+{
+    return is_narrow(in) && takes(in, from);
 }
 
 /* Returns the number of vector instructions that check `hazard` requires between `from` and

@@ -590,6 +590,7 @@ TEST(products_need_distance)
 #define IU8 "v_wmma_i32_16x16x64_iu8 v[0:7], v[8:15], v[16:23], v[0:7]\n"
 #define OTHER "v_wmma_f32_16x16x32_bf16 v[24:31], v[8:15], v[16:23], v[24:31]\n"
 #define NOPS(n) ".rept " #n "\nv_nop\n.endr\n"
+#define SPARSE(sum, index) "v_swmmac_f32_16x16x64_bf16 v" sum ", v[8:15], v[40:55], " index "\n"
     static const struct {
         const char *good, *bad;
         enum fault_kind kind;
@@ -610,6 +611,9 @@ TEST(products_need_distance)
         {BF16 NOPS(5) "v_wmma_f32_16x16x32_bf16 v[24:31], v[0:7], v[16:23], 0\n",
          BF16 NOPS(4) "v_wmma_f32_16x16x32_bf16 v[24:31], v[0:7], v[16:23], 0\n", FAULT_HAZARD},
         {BF16 BF16, BF16 "v_wmma_f32_16x16x32_bf16 v[24:31], v[8:15], v[0:7], 0\n", FAULT_HAZARD},
+        /* the index of a sparse A; its sum, which the product adds to, needs no wait */
+        {BF16 NOPS(5) SPARSE("[24:31]", "v3"), BF16 NOPS(4) SPARSE("[24:31]", "v3"), FAULT_HAZARD},
+        {BF16 SPARSE("[0:7]", "v32"), BF16 SPARSE("[0:7]", "v7"), FAULT_HAZARD},
         {BF16 NOPS(4) "v_mov_b32 v9, 0\n", BF16 NOPS(3) "v_mov_b32 v9, 0\n", FAULT_STRICT},
         {"v_exp_f32 v1, v2\nv_nop\nv_add_f32 v3, v1, v4\n",
          "v_exp_f32 v1, v2\nv_add_f32 v3, v1, v4\n", FAULT_STRICT},
