@@ -98,6 +98,15 @@ static bool set_literal(struct inst *in, struct opnd *o, bool wide)
     return true;
 }
 
+/* Returns the bits that an operand of `type` reads for inline constant `code`. gfx1201's dot
+ * products of bf16, its only instructions with pairs of bf16, read it in both halves (RDNA4 ISA,
+ * 7.2.2 and 7.7.2). */
+static uint64_t constant_of(const struct inst *in, uint16_t type, unsigned code)
+{
+    const uint64_t value = inline_constant(type, code);
+    return type == T_PKBF16 && in->gfx == GFX1201 ? (value & 0xffff) * 0x10001 : value;
+}
+
 /* Sets `o` to the operand of a 9-bit source field with value `code`: scalar, constant or VGPR. `at`
  * names a VGPR's upper bits. False if the code is invalid. */
 static bool set_source(struct inst *in, struct opnd *o, unsigned code, uint16_t type,
@@ -112,7 +121,7 @@ static bool set_source(struct inst *in, struct opnd *o, unsigned code, uint16_t 
         return true;
     o->kind = OPND_IMM;
     if (code <= 208 || (code >= 240 && code <= 248))
-        o->imm = inline_constant(type, code);
+        o->imm = constant_of(in, type, code);
     else if (code == CODE_LITERAL32 || code == CODE_LITERAL64)
         return set_literal(in, o, code == CODE_LITERAL64);
     else

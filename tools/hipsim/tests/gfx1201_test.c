@@ -202,6 +202,24 @@ TEST(dot_products_of_bf16)
     assert_int_equal(p.v[6][4] & 0xffff, bf16_of(256)); /* 257 is halfway */
 }
 
+/* Both products read an inline constant, whatever OPSEL is. A literal has 32 bits (RDNA4 ISA, 7.2.2
+ * and 7.7.2). */
+TEST(dot_products_of_bf16_repeat_constants)
+{
+    struct program p = wave32();
+    program_fill(&p, 0, bf16_of(3) << 16 | bf16_of(5));
+    program_run(&p, "v_dot2_bf16_bf16 v5, v0, 1.0, 0\n"
+                    "v_dot2_bf16_bf16 v6, 2.0, v0, 1.0\n"
+                    "v_dot2_bf16_bf16 v7, v0, 0x4110, 0\n"
+                    "v_dot2_f32_bf16 v8, v0, 1.0, 0\n"
+                    "v_dot2_f32_bf16 v9, 4.0, v0, 1.0 op_sel_hi:[0,1,1]\n");
+    assert_int_equal(p.v[5][4] & 0xffff, bf16_of(8));
+    assert_int_equal(p.v[6][4] & 0xffff, bf16_of(17));
+    assert_int_equal(p.v[7][4] & 0xffff, bf16_of(45)); /* 9.0 */
+    assert_int_equal(p.v[8][4], bf16_of(8) << 16);
+    assert_int_equal(p.v[9][4], bf16_of(33) << 16);
+}
+
 /* V_PERMLANE64 does nothing in a wave of 32 lanes. */
 TEST(halves_of_64_lanes_are_not_exchanged)
 {
