@@ -185,18 +185,21 @@ static bool owns_lds(const struct wave *w)
     return w->wg->lds_bytes >= w->launch->lds_limit && w->launch->lds_limit;
 }
 
-/* Returns the lanes of the mask `bad` whose LDS address is one by which Triton masks a lane on
- * gfx1250: 0x7fffffff plus the instruction's offset. Hardware drops such accesses (CDNA5 ISA,
- * 3.3.4.1). Addresses near 2^32, as negative indices give them, are not among these. */
-static uint64_t masked_lanes(const struct wave *w, const struct lane_mem *m, uint64_t bad)
+/* Returns the lanes of the mask `bad` whose address register has 0x7fffffff, by which Triton masks
+ * lanes of LDS instructions on gfx1250. CDNA5 ISA, 3.3.4.1, says two things on addresses out of
+ * range: loads return zero and stores are discarded; LDS operations report MEMVIOL. */
+static uint64_t masked_lanes(const struct wave *w, const struct inst *in, uint64_t bad)
 {
-    enum { MASKED = 0x7fffffff, MOST_OFFSET = 0xffff };
+    enum { MASKED = 0x7fffffff };
+    uint32_t tmp[2 * WAVE_LANES];
     uint64_t masked = 0;
     unsigned l;
 
-    FOR_LANES(l, code_isa(w->launch->code)->target == GFX1250 ? bad : 0)
-    if (m->addr[l] >= MASKED && m->addr[l] - MASKED <= MOST_OFFSET)
-        masked |= UINT64_C(1) << l;
+    if (code_isa(w->launch->code)->target != GFX1250 || in->encoding != ENC_DS)
+        return 0;
+    const uint32_t *row = src_rows(w, &in->src[0], tmp);
+    FOR_LANES(l, bad)
+    masked |= (uint64_t)(row[l] == MASKED) << l;
     return masked;
 }
 
@@ -244,7 +247,7 @@ static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem
     m->lanes &= ~bad;
     m->dropped |= bad;
     if (lds)
-        bad &= ~masked_lanes(w, m, bad);
+        bad &= ~masked_lanes(w, in, bad);
     if (!bad || !mem_checks(w, CHECK_MEMORY) || (lds && owns_lds(w)))
         return true;
     return wave_finding(w, in, FAULT_MEMORY, bad,

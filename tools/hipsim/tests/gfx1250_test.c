@@ -750,20 +750,24 @@ TEST(scalar_loads_count_records)
     hipsim_mem_free(memory);
 }
 
-/* Triton masks lanes of LDS accesses by the address 0x7fffffff: they store nothing and load zero
- * (CDNA5 ISA, 3.3.4.1). Other addresses beyond LDS are reported, also those before its start. */
+/* Triton masks lanes of LDS accesses by 0x7fffffff in their address register: they store nothing
+ * and load zero (CDNA5 ISA, 3.3.4.1). Other addresses beyond LDS are reported, also those before
+ * its start. */
 TEST(lds_accesses_have_masked_lanes)
 {
-    for (unsigned wild = 0; wild < 3; wild++) {
-        static const uint32_t outside[] = {0x7fffffff, 0xfffffffc, 512};
+    for (unsigned wild = 0; wild < 4; wild++) {
+        static const uint32_t outside[] = {0x7fffffff, 0xfffffffc, 512, 0x80000000};
         struct program p = wave32();
         p.lds_bytes = 512;
+        program_lanes(&p, 0, 1);
         program_lanes(&p, 1, 16);
         p.v[1][7] = outside[wild];
         program_fill(&p, 2, 5);
         program_try(&p, "v_mov_b32 v3, v2\nv_mov_b32 v4, v2\nv_mov_b32 v5, v2\n"
                         "ds_store_b128 v1, v[2:5]\nds_load_b32 v6, v1 offset:8\n"
-                        "s_wait_dscnt 0\n");
+                        "v_cmp_eq_u32 vcc_lo, 7, v0\ns_mov_b32 exec_lo, vcc_lo\n"
+                        "ds_load_2addr_stride64_b64 v[8:11], v1 offset0:128 offset1:255\n"
+                        "s_mov_b32 exec_lo, -1\ns_wait_dscnt 0\n");
         assert_int_equal(p.fault.kind, wild ? FAULT_MEMORY : FAULT_NONE);
         for (unsigned l = 0; !wild && l < 32; l++)
             assert_int_equal(p.v[6][l], l == 7 ? 0 : 5);
