@@ -9,12 +9,14 @@ trap 'rm -rf "$root"' EXIT
 cd "$root"
 fail() { echo "on_gpu: $*" >&2; exit 1; }
 export XDG_CACHE_HOME="$root/cache"
-mkdir -p here lines in/hooks
+mkdir -p here lines in/hooks in/lib
 echo 'kernels: [{ op: decode, head_dim: 64, gqa: 8, page_size: 16 }]' >d.yaml
 # A description may have the name of another file of the archive.
 echo 'kernels: [{ op: decode, head_dim: 64, gqa: 8, page_size: 16, logits: hooks/half.c }]' >in/shapes
 echo '#define FACTOR 0.5f' >'in/hooks/a factor.h'
-cat >in/hooks/half.c <<'END'
+# The hook is a link: its kernel has the link's name, and the archive a file.
+ln -s ../lib/half_v2.c in/hooks/half.c
+cat >in/lib/half_v2.c <<'END'
 #include <attn_hook.h>
 #include "a factor.h"
 
@@ -40,6 +42,28 @@ status=0
 "$attnc" on-gpu outside/third.yaml in/shapes second/second.yaml --device sim --short -o two.tar.gz 2>places || status=$?
 [ "$status" -eq 1 ] && grep -q 'put them into one folder' places || { cat places; fail 'took hooks of two folders'; }
 grep -q '/in/hooks/half.c is outside .*/outside, so the archive lacks it' places || { cat places; fail 'a missing hook is not named'; }
+
+# A hook below a linked folder, one by way of another folder, and an include by an absolute path.
+mkdir -p links/hooks links/detour beyond
+cp 'in/hooks/a factor.h' links/hooks/factor.h
+sed "s:\"a factor.h\":\"$root/links/hooks/factor.h\":" in/hooks/half.c >links/hooks/half.c
+cp in/hooks/half.c beyond/far.c
+cp 'in/hooks/a factor.h' beyond
+ln -s ../beyond links/linked
+sed 's:hooks/half:linked/far:' in/shapes >links/far.yaml
+sed 's:hooks/half:detour/../hooks/half:' in/shapes >links/way.yaml
+status=0
+"$attnc" on-gpu links/way.yaml links/far.yaml --device sim --short -o far.tar.gz 2>places || status=$?
+[ "$status" -eq 1 ] && grep -q 'put them into one folder' places || { cat places; fail 'took a linked folder for the same'; }
+grep -qF "/links/detour/../hooks/half.c names $root/links/hooks/factor.h by its absolute path" places ||
+    { cat places; fail 'an absolute include is not named'; }
+[ "$(grep -c 'by its absolute path' places)" -eq 1 ] || { cat places; fail 'more is named than one include'; }
+cmp links/hooks/half.c far/descriptions/detour/../hooks/half.c && cmp links/hooks/factor.h far/descriptions/hooks/factor.h ||
+    fail 'hooks by way of another folder are missing'
+rm -r far
+"$attnc" on-gpu links/far.yaml in/shapes --device sim --short -o far.tar.gz 2>places && fail 'took two folders'
+cmp beyond/far.c far/descriptions/linked/far.c && cmp 'beyond/a factor.h' 'far/descriptions/linked/a factor.h' ||
+    fail 'hooks of a linked folder are missing'
 
 mkdir other && cp d.yaml other
 status=0

@@ -13,7 +13,7 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/output.h"
 
-/* Largest size in bytes of a C file that is copied. */
+/* Most bytes of a C file. */
 enum { MOST_BYTES = 16 << 20 };
 
 /* Makes the folders above the file `path` that do not exist. Returns false with errno if one cannot
@@ -30,7 +30,7 @@ static bool make_parents(char *path)
     return true;
 }
 
-/* True if the file `path` does not exist, or its contents are the `size` bytes at `bytes`. */
+/* True if the file `path` does not exist, or has exactly the `size` bytes. */
 static bool is_free_or_same(const char *path, const char *bytes, size_t size)
 {
     char *old;
@@ -42,36 +42,67 @@ static bool is_free_or_same(const char *path, const char *bytes, size_t size)
     return same;
 }
 
-/* Copies the file `path` into `folder`, to the same place there as in `base`, the description's
- * folder, without a slash at its end. Prints a line and copies nothing if the file is outside
- * `base`. Returns an exit_code after a message. */
+/* True if the path `rest`, which continues a folder's path with a slash, never leaves that folder.
+ * Goes by the names, since the archive has no links. */
+static bool stays_inside(const char *rest)
+{
+    int depth = 0;
+    for (size_t length; *rest; rest += length) {
+        rest += strspn(rest, "/");
+        length = strcspn(rest, "/");
+        if (length == 2 && !strncmp(rest, "..", 2))
+            depth--;
+        else if (length && !(length == 1 && *rest == '.'))
+            depth++;
+        if (depth < 0)
+            return false;
+    }
+    return true;
+}
+
+/* Copies the file `path` to its place in the archive's folder, by the path's names: a link becomes
+ * a file. `base` is the description's folder, without a slash at its end. Returns an exit_code
+ * after a message. */
 static int copy_file(const char *path, const char *base, const char *folder)
 {
-    char real[PATH_MAX], place[PATH_MAX], *bytes;
+    char place[PATH_MAX], *bytes;
     size_t size;
     const size_t length = strlen(base);
-    if (!realpath(path, real))
-        return complain(EXIT_USER, "%s: %s", path, strerror(errno));
-    const char *name = strrchr(real, '/') + 1;
-    if (strncmp(real, base, length) != 0 || real[length] != '/') {
+    const char *name = strrchr(path, '/') + 1;
+    if (strncmp(path, base, length) != 0 || path[length] != '/' || !stays_inside(path + length)) {
         if (strcmp(name, "attn_hook.h") != 0) /* attnc has this file itself */
-            fprintf(stderr, "%s is outside %s, so the archive lacks it\n", real, base);
+            fprintf(stderr, "%s is outside %s, so the archive lacks it\n", path, base);
         return EXIT_GOOD;
     }
-    if (snprintf(place, sizeof(place), "%s%s", folder, real + length) >= (int)sizeof(place))
+    if (snprintf(place, sizeof(place), "%s%s", folder, path + length) >= (int)sizeof(place))
         return complain(EXIT_USER, "on-gpu: the path of %s is too long", name);
-    if (!attnc_read_file(real, MOST_BYTES, &bytes, &size))
-        return complain(EXIT_ENVIRONMENT, "%s: %s", real, strerror(errno));
+    if (!attnc_read_file(path, MOST_BYTES, &bytes, &size))
+        return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
     int code = EXIT_GOOD;
-    if (!is_free_or_same(place, bytes, size))
-        code = complain(EXIT_USER, "on-gpu: the archive has another %s; rename one of them",
-                        real + length + 1);
-    else if (!make_parents(place))
+    if (!make_parents(place)) /* first, since `x/..` needs a folder x */
         code = complain(EXIT_ENVIRONMENT, "%s: %s", place, strerror(errno));
+    else if (!is_free_or_same(place, bytes, size))
+        code = complain(EXIT_USER, "on-gpu: the archive has another %s; rename one of them",
+                        path + length + 1);
     else
         code = write_output(place, bytes, size);
     free(bytes);
     return code;
+}
+
+/* Reports that the file `file` names the file `name` by its absolute path, if it does. */
+static void report_absolute(const char *file, const char *name)
+{
+    char *bytes;
+    size_t size;
+    if (!attnc_read_file(file, MOST_BYTES, &bytes, &size))
+        return;
+    if (memmem(bytes, size, name, strlen(name)))
+        fprintf(stderr,
+                "%s names %s by its absolute path, so elsewhere it does not find the "
+                "archive's copy\n",
+                file, name);
+    free(bytes);
 }
 
 /* Reads the next file name of a make rule's right-hand side into `name`, and moves *at to its end.
@@ -92,31 +123,36 @@ static bool next_name(const char **at, char name[PATH_MAX])
     return length > 0;
 }
 
-/* Copies a hook and the files that it includes, each by copy_file(), whose parameters and result
- * this function has. Copies nothing if Clang refuses the hook. */
+/* Copies a hook and the files that it includes, as copy_file(), and reports absolute paths among
+ * the includes. Copies nothing if Clang refuses the hook. */
 static int copy_hook(const char *hook, const char *base, const char *folder)
 {
     struct tgt_blob text = {0}, messages = {0};
-    char name[PATH_MAX];
+    char name[PATH_MAX], file[PATH_MAX];
     int code = EXIT_GOOD;
     if (attnc_hook_dependencies(hook, &text, &messages) == ATTNC_HOOK_COMPILED) {
         const char *at = (const char *)text.data;
-        while (code == EXIT_GOOD && next_name(&at, name))
+        while (code == EXIT_GOOD && next_name(&at, name)) {
             code = copy_file(name, base, folder);
+            const char *other = (const char *)text.data;
+            while (code == EXIT_GOOD && next_name(&other, file))
+                report_absolute(file, name);
+        }
     }
     tgt_blob_free(&text);
     tgt_blob_free(&messages);
     return code;
 }
 
-/* Sets `folder` (PATH_MAX bytes, "" before the first hook) to the hook's folder. Another folder in
- * `folder` is an error: all hooks must be in one. Returns an exit_code after a message. */
+/* Sets `folder`, PATH_MAX bytes, to the folder of the hook; it has to be that folder, or "". A hook
+ * that is a link is in the folder that its path names, since kernels have the link's name. Returns
+ * an exit_code after a message. */
 static int find_folder(const char *hook, char *folder)
 {
-    char real[PATH_MAX];
-    if (!realpath(hook, real))
-        return complain(EXIT_USER, "%s: %s", hook, strerror(errno));
-    *strrchr(real, '/') = '\0';
+    char place[PATH_MAX], real[PATH_MAX];
+    snprintf(place, sizeof(place), "%.*s/", (int)(strrchr(hook, '/') - hook), hook);
+    if (!realpath(place, real))
+        return complain(EXIT_USER, "%s: %s", place, strerror(errno));
     if (folder[0] && strcmp(folder, real) != 0)
         return complain(EXIT_USER,
                         "on-gpu: hooks are in %s and in %s; put them into one folder, since "
@@ -140,6 +176,7 @@ int copy_hooks(const char *path, const char *target, const char *folder, char *h
             code = find_folder(d.paths[i], hooks);
             if (code == EXIT_GOOD)
                 code = copy_hook(d.paths[i], base, folder);
+            report_absolute(path, d.paths[i]);
         }
     }
     attnc_diag_clear(&diag);

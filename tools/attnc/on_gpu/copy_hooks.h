@@ -7,13 +7,14 @@
 
 /**
  * Copies the hooks of the description `path` (absolute, without links) and the files that they
- * include into `folder`, the archive's folder of descriptions. Each file keeps its path relative to
- * the description's folder. A file outside the description's folder is not copied; a line on the
- * standard error names it. `hooks` (PATH_MAX bytes) is "" before the first call, and each call sets
- * it to the folder of the description's hooks, if it has hooks. Hooks in two folders are an error,
- * since `attnc verify` takes one folder. Two different files with the same path in `folder` are
- * another. Copies nothing if the description has errors. `target` is the GPU's name, such as
- * "gfx950". Returns an exit_code after a message.
+ * include into `folder`, a folder for descriptions in the archive. A file has the same path
+ * relative to the description there, and a link becomes a file. A file outside the description's
+ * folder is not copied; a line on the standard error names it. So does one for a file that the
+ * description or a hook names by an absolute path. `hooks` has the folder of the hooks copied
+ * before, or "", and gets the folder of these (PATH_MAX bytes). Hooks in two folders are an error,
+ * since `attnc verify` takes one folder, and so are two different files for one place. Copies
+ * nothing if the description has errors. `target` is the GPU's name, such as "gfx950". Returns an
+ * exit_code after a message.
  */
 int copy_hooks(const char *path, const char *target, const char *folder, char *hooks);
 
