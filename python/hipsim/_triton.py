@@ -131,18 +131,25 @@ def check_version():
 
 
 def named_library(path):
-    """Returns `path` if it ends in libamdhip64.so, as Triton demands; else the path of a link with that name to `path`,
-    in the user's cache. In a wheel the library's name ends in a version, and a wheel cannot contain links. Triton
-    compiles the returned path into a program that it caches, so every process must get the same path."""
+    """Returns the absolute path of the library `path` if it ends in libamdhip64.so, as Triton demands; else the path of a
+    link with that name to it, in the user's cache. In a wheel the library's name ends in a version, and a wheel cannot
+    contain links. Triton compiles the returned path into a program that it caches, so every process must get the same
+    path. Raises HipsimError if `path` is not a file or the cache cannot be written."""
+    if not os.path.isfile(path):  # the loader searches for a name without a slash elsewhere
+        raise HipsimError(f"{path} is not a file: set HIPSIM_LIBRARY to the path of hipsim's libamdhip64")
+    path = os.path.abspath(path)
     if path.endswith(NAME):
         return path
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
-    link = cache / "hipsim" / hashlib.sha256(path.encode()).hexdigest()[:16] / NAME
-    if not link.exists():
-        link.parent.mkdir(parents=True, exist_ok=True)
-        other = link.with_name(f"{NAME}-{os.getpid()}")
-        other.symlink_to(path)
-        other.replace(link)  # atomic, since another process may make the same link
+    try:
+        cache = pathlib.Path(os.path.abspath(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"))
+        link = cache / "hipsim" / hashlib.sha256(path.encode()).hexdigest()[:16] / NAME
+        if not link.exists():
+            link.parent.mkdir(parents=True, exist_ok=True)
+            other = link.with_name(f"{NAME}-{os.getpid()}")
+            other.symlink_to(path)
+            other.replace(link)  # atomic, since another process may make the same link
+    except (OSError, RuntimeError) as e:
+        raise HipsimError(f"no link to {path} for Triton: {e}; set XDG_CACHE_HOME to a folder that can be written") from e
     return str(link)
 
 

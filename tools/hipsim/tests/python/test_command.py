@@ -56,6 +56,62 @@ class Streams(unittest.TestCase):
             self.assertEqual(other.device, ("cuda", 0))
 
 
+class NamedLibrary(unittest.TestCase):
+    """The path that Triton gets for a library whose name ends in a version."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(os.chdir, os.getcwd())
+        self.folder = os.path.realpath(folder.name)
+        self.file = os.path.join(self.folder, "one", "libamdhip64.so.5")
+        for name in ("one", "two"):
+            os.mkdir(os.path.join(self.folder, name))
+            open(os.path.join(self.folder, name, "libamdhip64.so.5"), "w").close()
+        self.cache = unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=os.path.join(self.folder, "cache"))
+        self.cache.start()
+        self.addCleanup(self.cache.stop)
+
+    def test_relative_path(self):
+        os.chdir(os.path.join(self.folder, "one"))
+        named = _triton.named_library("./libamdhip64.so.5")
+        self.assertTrue(named.endswith("/libamdhip64.so") and os.path.samefile(named, self.file))
+        self.assertEqual(_triton.named_library(self.file), named)
+        os.chdir("../two")
+        other = _triton.named_library("./libamdhip64.so.5")
+        self.assertNotEqual(other, named)
+        self.assertTrue(os.path.samefile(other, "libamdhip64.so.5") and os.path.samefile(named, self.file))
+
+    def test_relative_cache(self):
+        os.chdir(self.folder)
+        with unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME="here"):
+            named = _triton.named_library(self.file)
+        os.chdir("/")
+        self.assertTrue(os.path.samefile(named, self.file))
+
+    def test_right_name_needs_no_link(self):
+        os.chdir(os.path.join(self.folder, "one"))
+        os.rename("libamdhip64.so.5", "libamdhip64.so")
+        self.assertEqual(_triton.named_library("libamdhip64.so"), os.path.join(self.folder, "one", "libamdhip64.so"))
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "cache")))
+
+    def test_no_such_file(self):
+        os.chdir(self.folder)
+        with self.assertRaisesRegex(hipsim.HipsimError, "libamdhip64.so.5 is not a file: set HIPSIM_LIBRARY"):
+            _triton.named_library("libamdhip64.so.5")
+
+    def test_cache_that_cannot_be_written(self):
+        with unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=self.file):  # a file, so that not even root makes folders
+            with self.assertRaisesRegex(hipsim.HipsimError, "Not a directory.*; set XDG_CACHE_HOME to a folder"):
+                _triton.named_library(self.file)
+
+    def test_no_home(self):
+        with unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=""):
+            with unittest.mock.patch("pathlib.Path.home", side_effect=RuntimeError("Could not determine home directory.")):
+                with self.assertRaisesRegex(hipsim.HipsimError, "home directory.*; set XDG_CACHE_HOME"):
+                    _triton.named_library(self.file)
+
+
 class Command(unittest.TestCase):
     def test_words(self):
         self.assertEqual(command.parse(["--target", "mi355x", "--time", "--checks=on", "a.py", "--time"]),
