@@ -337,7 +337,7 @@ def mistakes_are_told():
     for words, status, text in (
             ("", 1, "usage: attnc step CONFIG_JSON"),
             ("none.json", 2, "none.json: No such file"),
-            ("mamba.json", 1, "no layer has softmax attention"),
+            ("mamba.json", 1, "model_type 'mamba2' has no attention layers"),
             ("windows.json --tp 3", 1, "TP 3: 16 query heads and 2 key/value heads cannot be shared out"),
             ("windows.json --queries 9 --context 8", 1, "9 queries of a sequence, but only 8 keys"),
             ("windows.json --batch 0", 1, "expected --batch to be 1 to 4096, saw '0'"),
