@@ -82,8 +82,10 @@ static bool hash_build_id(const struct dl_phdr_info *info, XXH3_state_t *state)
             size_t name = at + sizeof(note);
             size_t value = name + (note.n_namesz + pad - 1) / pad * pad;
             at = value + (note.n_descsz + pad - 1) / pad * pad;
+            if (at > segment->p_memsz)
+                break;
             if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != sizeof("GNU") ||
-                memcmp(notes + name, "GNU", sizeof("GNU")) || at > segment->p_memsz)
+                memcmp(notes + name, "GNU", sizeof("GNU")))
                 continue;
             XXH3_64bits_update(state, notes + value, note.n_descsz);
             return true;
@@ -92,9 +94,9 @@ static bool hash_build_id(const struct dl_phdr_info *info, XXH3_state_t *state)
     return false;
 }
 
-/* Adds a loaded library to the hash `state`: its build ID, or the path, size and modification time
- * of its file. Leaves out libattn, which launches kernels and compiles none. A callback of
- * dl_iterate_phdr(); returns 0, so that the next library follows. */
+/* Adds a loaded library to the hash `state`: its build ID, else path, size and modification time of
+ * its file. Leaves out libattn, which launches kernels and compiles none, and names without a
+ * slash: the main program and the vDSO. A callback of dl_iterate_phdr(); returns 0 to go on. */
 static int hash_library(struct dl_phdr_info *info, size_t size, void *state)
 {
     (void)size;

@@ -36,25 +36,27 @@ static bool print_function(const struct tir_func *f, struct tgt_blob *out)
 }
 
 /* True if the kernel's descriptor claims all registers that its code uses. A trimmed kernel must
- * have no AGPRs, because tgt_trim_registers() counts only VGPRs. */
+ * have no AGPRs, because tgt_trim_descriptor() counts only VGPRs. */
 static bool has_its_registers(const struct tir_func *f, const struct tgt_kernel_facts *facts,
                               char why[ATTNC_WHY])
 {
     return !f->trimmed || !facts->agprs || fail(why, "a trimmed kernel uses AGPRs");
 }
 
-/* Emits a function as tile IR, LLVM IR, assembly, object or linked code, as `stage` says, to
- * k->code. `hooks` is the bitcode of hooks, `ir` the text of the tile IR for debug lines; both may
- * be empty. */
-static bool emit(const struct tir_func *f, const struct tgt *t, const struct tgt_blob *hooks,
-                 const struct tgt_blob *ir, enum attnc_stage stage, struct attnc_kernel *k,
-                 char why[ATTNC_WHY])
+/* Emits a kernel of the op named `op` as tile IR, LLVM IR, assembly, object or linked code, as
+ * `stage` says, to k->code. `hooks` is the bitcode of hooks, `ir` the text of the tile IR for debug
+ * lines; both may be empty. */
+static bool emit(const char *op, const struct tir_func *f, const struct tgt *t,
+                 const struct tgt_blob *hooks, const struct tgt_blob *ir, enum attnc_stage stage,
+                 struct attnc_kernel *k, char why[ATTNC_WHY])
 {
     if (stage == ATTNC_STAGE_IR)
         return print_function(f, &k->code) || fail(why, "out of memory");
     bool pointers[ATTNC_MAX_ARGS];
-    for (uint32_t i = 0; i < k->arg_count; i++)
-        pointers[i] = k->args[i].pointer;
+    for (uint32_t i = 0; i < k->arg_count; i++) {
+        const struct attnc_kernel_arg *a = attnc_find_kernel_arg(op, k->args[i].name);
+        pointers[i] = a && a->pointer;
+    }
     const struct tgt_codegen_options o = {
         .kind = stage == ATTNC_STAGE_LLVM  ? TGT_EMIT_LLVM
                 : stage == ATTNC_STAGE_ASM ? TGT_EMIT_ASM
@@ -123,8 +125,6 @@ static bool describe(const struct att_variant *v, const struct att_kernel *built
             return false;
         snprintf(k->args[i].name, sizeof(k->args[i].name), "%s", f->args[i].name);
         k->args[i].dtype = f->args[i].dtype;
-        const struct attnc_kernel_arg *a = attnc_find_kernel_arg(v->op->name, f->args[i].name);
-        k->args[i].pointer = a && a->pointer;
         k->args[i].offset = f->args[i].offset;
     }
     k->workgroups_most = built->workgroups_most;
@@ -163,7 +163,7 @@ bool attnc_compile(const struct att_variant *v, const struct tgt_blob *hooks,
     bool ok = fits(built.func, why) && tir_run_passes(built.func, &passes, why) &&
               describe(v, &built, &k, why);
     const struct tgt_blob ir = {(uint8_t *)tiles, tiles_size};
-    ok = ok && emit(built.func, t, hooks, &ir, o->stage, &k, why);
+    ok = ok && emit(v->op->name, built.func, t, hooks, &ir, o->stage, &k, why);
     free(tiles);
     tir_func_destroy(built.func);
     if (ok)

@@ -40,7 +40,6 @@ struct attnc_compile_options {
 struct attnc_arg {
     char name[ATTNC_ARG_NAME]; /* name in the op's schema in ops/ */
     uint8_t dtype;             /* enum tir_dtype; TIR_I64 for a pointer */
-    bool pointer;              /* true if the argument is an address in global memory */
     uint16_t offset;           /* byte offset in the kernarg segment */
 };
 

@@ -451,8 +451,8 @@ static unsigned count_block_dims(const struct tir_func *f)
 static bool trim(const struct tir_func *f, bool has_hooks, struct tgt_blob *object,
                  char why[TGT_WHY])
 {
-    return (!f->trimmed || tgt_trim_registers(object, f->name, why)) &&
-           tgt_trim_workgroup_ids(object, f->name, has_hooks ? 3 : count_block_dims(f), why);
+    return tgt_trim_descriptor(object, f->name, f->trimmed, has_hooks ? 3 : count_block_dims(f),
+                               why);
 }
 
 bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_codegen_options *o,

@@ -45,7 +45,7 @@ struct tgt_codegen_options {
      * keep the bytes. */
     struct tgt_blob ir;
     /* For each argument of `f`: true if the argument is an address in global memory, so that the
-     * code object's metadata call it a global buffer. NULL: no argument is an address. */
+     * code object's metadata call it a global buffer. NULL: they call every argument a value. */
     const bool *pointers;
     const char *producer; /* text for the section .comment; NULL: none */
 };

@@ -40,9 +40,10 @@ struct tgt_comgr {
 extern struct tgt_comgr tgt_comgr;
 
 /**
- * Loads comgr and fills `tgt_comgr`, if this process has not yet done so. The library stays loaded.
- * Any thread may call this. Returns false if comgr of this header's major version is not installed,
- * or lacks a function. Then `why`, of `size` bytes, gets the dynamic linker's message, cut to fit.
+ * Loads comgr and fills `tgt_comgr` at the first call; later calls return that call's result. The
+ * library stays loaded. Any thread may call this. Returns false if comgr of this header's major
+ * version is not installed, lacks a function or finds no memory. Then `why`, of `size` bytes, gets
+ * "comgr: " and the dynamic linker's message, cut to fit.
  */
 bool tgt_load_comgr(char *why, size_t size);
 

@@ -75,44 +75,38 @@ static size_t find(const struct tgt_blob *object, const char *kernel)
     return at;
 }
 
-/* Sets *at to the byte offset in the object of the descriptor of `kernel`. Returns false with a
- * message if it is absent. */
-static bool find_or_fail(const struct tgt_blob *object, const char *kernel, size_t *at,
-                         char why[TGT_WHY])
-{
-    *at = find(object, kernel);
-    if (!*at)
-        snprintf(why, TGT_WHY, "%s: no descriptor of such a kernel in the object", kernel);
-    return *at != 0;
-}
-
-bool tgt_trim_registers(struct tgt_blob *object, const char *kernel, char why[TGT_WHY])
+/* Reduces the number of registers to the VGPRs that the code uses. */
+static void trim_registers(uint8_t *descriptor)
 {
     uint32_t rsrc1, rsrc3;
-    size_t at;
-    if (!find_or_fail(object, kernel, &at, why))
-        return false;
-    memcpy(&rsrc1, object->data + at + RSRC1, sizeof(rsrc1));
-    memcpy(&rsrc3, object->data + at + RSRC3, sizeof(rsrc3));
+    memcpy(&rsrc1, descriptor + RSRC1, sizeof(rsrc1));
+    memcpy(&rsrc3, descriptor + RSRC3, sizeof(rsrc3));
     const uint32_t used = ((rsrc3 & FIELD) + 1) * FOUR, eights = (used + EIGHT - 1) / EIGHT;
     if (eights <= (rsrc1 & FIELD))
         rsrc1 = (rsrc1 & ~(uint32_t)FIELD) | (eights - 1);
-    memcpy(object->data + at + RSRC1, &rsrc1, sizeof(rsrc1));
-    return true;
+    memcpy(descriptor + RSRC1, &rsrc1, sizeof(rsrc1));
 }
 
-bool tgt_trim_workgroup_ids(struct tgt_blob *object, const char *kernel, unsigned dims,
-                            char why[TGT_WHY])
+/* Removes the workgroup indices from dimension `dims` on, unless other SGPRs follow them. */
+static void trim_workgroup_ids(uint8_t *descriptor, unsigned dims)
 {
     uint32_t rsrc2;
-    size_t at;
-    if (!find_or_fail(object, kernel, &at, why))
-        return false;
-    memcpy(&rsrc2, object->data + at + RSRC2, sizeof(rsrc2));
-    if (rsrc2 & (SCRATCH | GROUP_SIZE)) /* without an index these SGPRs would move */
-        return true;
-    for (unsigned d = dims; d < 3; d++)
+    memcpy(&rsrc2, descriptor + RSRC2, sizeof(rsrc2));
+    for (unsigned d = dims; d < 3 && !(rsrc2 & (SCRATCH | GROUP_SIZE)); d++)
         rsrc2 &= ~((uint32_t)ID_X << d);
-    memcpy(object->data + at + RSRC2, &rsrc2, sizeof(rsrc2));
+    memcpy(descriptor + RSRC2, &rsrc2, sizeof(rsrc2));
+}
+
+bool tgt_trim_descriptor(struct tgt_blob *object, const char *kernel, bool registers, unsigned dims,
+                         char why[TGT_WHY])
+{
+    const size_t at = find(object, kernel);
+    if (!at) {
+        snprintf(why, TGT_WHY, "%s: no descriptor of such a kernel in the object", kernel);
+        return false;
+    }
+    if (registers)
+        trim_registers(object->data + at);
+    trim_workgroup_ids(object->data + at, dims);
     return true;
 }

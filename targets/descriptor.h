@@ -4,16 +4,14 @@
 
 #include "targets/codegen.h"
 
-/** Reduces the number of registers in a kernel's descriptor to the VGPRs that the code uses, in a
- * relocatable object. The kernel must have no AGPRs, which are not counted. On failure returns
- * false with a sentence in `why`. */
-bool tgt_trim_registers(struct tgt_blob *object, const char *kernel, char why[TGT_WHY]);
-
-/** Removes workgroup indices from the SGPRs with which a wave of a GFX9 kernel starts, by its
- * descriptor in a relocatable object. The indices in the first `dims` dimensions (0 to 3) stay; the
- * kernel must not read the other ones. Changes nothing for a kernel with scratch memory. On failure
- * returns false with a sentence in `why`. */
-bool tgt_trim_workgroup_ids(struct tgt_blob *object, const char *kernel, unsigned dims,
-                            char why[TGT_WHY]);
+/** Reduces what a GFX9 kernel claims in its descriptor, in a relocatable object.
+ *
+ * With `registers` the number of registers becomes the number of VGPRs that the code uses; the
+ * kernel must have no AGPRs, which are not counted. The workgroup indices from dimension `dims` (0
+ * to 3) on are removed from the SGPRs with which waves start; the kernel must not read them. They
+ * stay if waves also start with a workgroup size or scratch offset. Returns false with a sentence
+ * in `why` if the descriptor is absent. */
+bool tgt_trim_descriptor(struct tgt_blob *object, const char *kernel, bool registers, unsigned dims,
+                         char why[TGT_WHY]);
 
 #endif

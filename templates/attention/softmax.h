@@ -126,8 +126,9 @@ struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax
 struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                               struct tir_value rate);
 
-/** Sets s->exponent and s->shift for scores that att_softmax_cap() returns. `cap` is the soft cap,
- * an f32 scalar. To be called before anything copies s->exponent. */
+/** Replaces s->exponent and s->shift by those that fit results of att_softmax_cap(). `cap` is the
+ * same f32 scalar as there, in units of a logit. Sets them to 2 * cap * log2(e) and cap * log2(e);
+ * above a cap of 512, to log2(e) and 0. Call it before s->exponents or another copy is made. */
 void att_softmax_set_cap(struct tir_builder *b, struct att_softmax *s, struct tir_value cap);
 
 /** Returns the scores `s` after the soft cap, for a softmax that att_softmax_set_cap() changed.

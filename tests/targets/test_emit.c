@@ -164,10 +164,11 @@ static uint32_t read_rsrc2(const struct tgt_blob *object)
     for (unsigned i = 0; i < header.e_shnum; i++) {
         Elf64_Shdr s;
         memcpy(&s, object->data + header.e_shoff + i * sizeof(s), sizeof(s));
+        if (s.sh_type != SHT_PROGBITS || s.sh_flags != SHF_ALLOC || s.sh_size != 64)
+            continue;
         uint32_t word;
         memcpy(&word, object->data + s.sh_offset + 52, sizeof(word));
-        if (s.sh_type == SHT_PROGBITS && s.sh_flags == SHF_ALLOC && s.sh_size == 64)
-            return word;
+        return word;
     }
     fail_msg("the object has no kernel descriptor");
     return 0;

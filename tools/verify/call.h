@@ -172,6 +172,13 @@ static inline struct operand *call_operand(struct call *c, unsigned number)
 /** True if the call's shape has any of `flags`. */
 static inline bool call_has(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+/** Returns the soft cap of a call, in units of a logit: 50 in a trace or with a flag of `huge`, 600
+ * with a flag of `large`, else 5. Kernels compute caps above 512 in another way. */
+static inline float call_soft_cap(const struct call *c, unsigned huge, unsigned large)
+{
+    return c->traced || call_has(c, huge) ? 50 : call_has(c, large) ? 600 : 5;
+}
+
 /** Returns the entry of sequence i in a list of slots: `slot`, or with the flag `padded` a slot of
  * padding for every third sequence. These are alternately a negative slot and slot 0. */
 static inline int call_slot(const struct call *c, unsigned padded, int i, int slot)

@@ -322,10 +322,7 @@ static void size(struct call *c)
     set_lengths(c);
     ARG(c, scale) = call_has(c, OWN_SCALE) ? 0.3f : model_scale(c);
     if (!is_latent(c)) {
-        /* Kernels compute caps above 512 in another way. */
-        PLAIN_ARG(c, soft_cap) = call_has(c, HUGE_LOGIT) || c->traced ? 50
-                                 : call_has(c, OWN_SCALE)             ? 600
-                                                                      : 5;
+        PLAIN_ARG(c, soft_cap) = call_soft_cap(c, HUGE_LOGIT, OWN_SCALE);
         PLAIN_ARG(c, window_left) = c->traced ? s->trace.window - 1 : windows[turn].left;
         PLAIN_ARG(c, window_right) = !c->traced ? windows[turn].right : s->trace.window ? 0 : -1;
         PLAIN_ARG(c, chunk) = c->traced ? 8192 : 16 << c->number % 5;

@@ -226,8 +226,7 @@ static void size(struct call *c)
     size_heads(c);
     set_lengths(c);
     a->scale = call_has(c, OWN_SCALE) ? 0.3f : 1 / sqrtf((float)d->head_dim);
-    /* Kernels compute caps above 512 in another way. */
-    a->soft_cap = call_has(c, HUGE_LOGIT) || c->traced ? 50 : call_has(c, OWN_SCALE) ? 600 : 5;
+    a->soft_cap = call_soft_cap(c, HUGE_LOGIT, OWN_SCALE);
     a->window_left = windows[c->number % COUNT(windows)].left;
     a->window_right = windows[c->number % COUNT(windows)].right;
     a->chunk = chunks[c->number % COUNT(chunks)];

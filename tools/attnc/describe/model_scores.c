@@ -238,18 +238,6 @@ static void read_rope_types(struct reader *r)
     }
 }
 
-/* Reads whether rotated pairs of the three positions alternate or are in sections. In Qwen3-VL,
- * Qwen3-Omni and Qwen3.5 they alternate if no setting says so. */
-static void read_mrope(struct reader *r)
-{
-    static const char *const types[] = {"qwen3_vl", "qwen3_omni", "qwen3_5"};
-    bool interleaved = false;
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        interleaved = interleaved || strncmp(r->c.type, types[i], strlen(types[i])) == 0;
-    interleaved = config_flag(&r->c, CONFIG_MROPE_INTERLEAVED, interleaved);
-    r->m->mrope = interleaved ? MODEL_MROPE_INTERLEAVED : MODEL_MROPE_SECTIONS;
-}
-
 void read_position(struct reader *r)
 {
     static const char *const plain[] = {"nope",     "rope",       "rope_gptj", "rotary",
@@ -279,7 +267,8 @@ void read_position(struct reader *r)
                     "and decode");
     }
     if (config_given(&r->c, CONFIG_MROPE))
-        read_mrope(r);
+        r->m->mrope = config_flag(&r->c, CONFIG_MROPE_INTERLEAVED, false) ? MODEL_MROPE_INTERLEAVED
+                                                                          : MODEL_MROPE_SECTIONS;
 }
 
 /* Reads which layers attend to keys and values of an earlier layer, and adds gaps and notes. */

@@ -97,7 +97,9 @@ static void report_absolute(const char *file, const char *name)
     size_t size;
     if (!attnc_read_file(file, MOST_BYTES, &bytes, &size))
         return;
-    if (memmem(bytes, size, name, strlen(name)))
+    /* The name of another file may begin with this one. */
+    const char *at = memmem(bytes, size, name, strlen(name)), *end = at ? at + strlen(name) : NULL;
+    if (at && (end == bytes + size || strchr("\"> \t\r\n,}", *end)))
         fprintf(stderr,
                 "%s names %s by its absolute path, so elsewhere it does not find the "
                 "archive's copy\n",

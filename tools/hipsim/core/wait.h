@@ -100,8 +100,10 @@ void lds_waited(struct wave *w, const struct pending *p);
  * barriers, the flight of these operations' bytes ends at once. */
 void lds_arrives(struct wave *w, enum wait_counter counter, const struct lane_mem *m);
 
-/** Ends the flight of the LDS bytes that were written before an arrival whose effect the wave sees:
- * the read `m`, of LDS, has a barrier with a phase other than before the arrival. */
+/** Ends the flight of LDS bytes of async and tensor operations, of any wave, up to an arrival that
+ * `w` sees. It sees one if its read `m` covers the barrier's phase, and that phase now differs from
+ * the one before the arrival. Else changes nothing. Call it at each LDS read, once m's addresses
+ * are resolved and before its bytes are checked to have been waited for. */
 void lds_see_arrivals(struct wave *w, const struct lane_mem *m);
 
 #endif

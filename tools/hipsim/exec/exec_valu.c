@@ -408,12 +408,15 @@ static void finish_mask(struct wave *w, const struct inst *in, const uint32_t *r
     }
 }
 
+/* True if an instruction with these ROW_ flags converts a vector; see converted_valid(). */
+static bool converts_vector(uint32_t flags) { return flags & ROW_PACKS && flags & ROW_OP_SEL; }
+
 /* Returns the lanes whose result its defined sources determine, although others are undefined.
  * `valid` has a mask per source. Programs build vectors of halves or bytes piece by piece in
  * uninitialised registers. */
 static uint64_t decided_lanes(const struct lanes *x, uint32_t flags, const uint64_t *valid)
 {
-    if (flags & ROW_PACKS && flags & ROW_OP_SEL)
+    if (converts_vector(flags))
         return 0; /* converted_valid() */
     if (flags & ROW_PACKS)
         return (valid[0] | valid[1]) & (x->in->nsrc > 2 ? valid[2] : UINT64_MAX);
@@ -663,7 +666,7 @@ static __attribute__((noinline)) void execute_any(struct wave *w, const struct i
     const struct fetched f = fetch_sources(&x, &rows);
     const bool undefined = f.lanes & ~f.valid;
     const bool packed = undefined && row->dst == T_PKF32 && row->src[0] == T_PKF32;
-    const bool converted = undefined && row->flags & ROW_PACKS && row->flags & ROW_OP_SEL;
+    const bool converted = undefined && converts_vector(row->flags);
     uint64_t part[MAX_DST_ROWS];
 
     if (in->dst.kind == OPND_SGPR) { /* a compare: the result is a mask */

@@ -185,9 +185,10 @@ static bool owns_lds(const struct wave *w)
     return w->wg->lds_bytes >= w->launch->lds_limit && w->launch->lds_limit;
 }
 
-/* Returns the lanes of the mask `bad` whose address register has 0x7fffffff, by which Triton masks
- * lanes of LDS instructions on gfx1250. CDNA5 ISA, 3.3.4.1, says two things on addresses out of
- * range: loads return zero and stores are discarded; LDS operations report MEMVIOL. */
+/* Returns the lanes of `bad`, past the end of LDS, that Triton masked, so that they go unreported.
+ * Their address VGPR, before the offset is added, is 0x7fffffff. Returns 0 unless `in` is a DS
+ * instruction on gfx1250. CDNA5 ISA, 3.3.4.1, contradicts itself on addresses out of range: loads
+ * return zero and stores are discarded, but LDS operations report MEMVIOL. */
 static uint64_t masked_lanes(const struct wave *w, const struct inst *in, uint64_t bad)
 {
     enum { MASKED = 0x7fffffff };
