@@ -88,6 +88,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_HEAD_DIM, "%d is not 64 or 128", v->head_dim);
     if (v->gates == ATT_GATES_CONSTANT)
         return att_reject(why, ATT_GATES, "the delta rule has decays of each token");
+    if (v->stage == ATT_STAGE_SUMS)
+        return att_reject(why, ATT_STAGE, "sums is gated_rmsnorm's");
     return att_find_tile(v, m, &tile, why);
 }
 

@@ -136,6 +136,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_GATES, "a step computes gates: softplus or bounded");
     if (v->act != ATT_ACT_SILU && v->act != ATT_ACT_SIGMOID)
         return att_reject(why, ATT_ACT, "the gate of the norm is silu or sigmoid");
+    if (v->out_dtype == ATT_OUT_DTYPE_FP8 && v->head_dim_v < GROUP)
+        return att_reject(why, ATT_OUT_DTYPE, "%d elements share a scale, a value head has %d",
+                          GROUP, v->head_dim_v);
     return att_find_tile(v, m, &tile, why);
 }
 

@@ -108,6 +108,22 @@ TEST(a_stage_without_the_others_is_left_out)
            "");
 }
 
+/* A refusal names the field that is to blame. */
+TEST(linear_kernels_name_the_field_that_they_refuse)
+{
+    static const char *const cases[][2] = {
+        {"op: gated_delta_step, head_dim: 128, head_dim_v: 64, gqa: 2, act: silu, out_dtype: fp8",
+         "128 elements share a scale, a value head has 64"},
+        {"op: gated_delta_prefill, head_dim: 64, stage: sums", "sums is gated_rmsnorm's"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[200];
+        snprintf(text, sizeof(text), "targets: [gfx950]\nkernels:\n  - { %s }\n", cases[i][0]);
+        write_file("d.yaml", text);
+        expect("build d.yaml --emit=variants", 1, "", cases[i][1]);
+    }
+}
+
 /* A report names the device of the HIP library that was loaded, whether the library was found by a
  * path, a variable or a default. */
 TEST(reports_name_the_device)
