@@ -182,6 +182,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_Q_SCALE, "q_scale kv_head is for a cache of kv_scale head");
     if (v->mask == ATT_MASK_BLOCKS)
         return att_reject(why, ATT_MASK, "blocks is prefill's");
+    if (v->kv_layout == ATT_KV_LAYOUT_PACKED)
+        return att_reject(why, ATT_KV_LAYOUT, "packed rows are mla_decode's");
     struct att_tile tile;
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }

@@ -664,6 +664,8 @@ bool prefill_check(const struct att_variant *v, const struct tir_machine *m, str
 {
     if (!check_planned(v, why))
         return false;
+    if (v->kv_layout == ATT_KV_LAYOUT_PACKED)
+        return att_reject(why, ATT_KV_LAYOUT, "packed rows are mla_decode's");
     if (!(v->paged ? att_cache_check(v, why) : check_plain(v, why)) || !check_fp8(v, why))
         return false;
     if (!check_dims(v, why))

@@ -109,12 +109,17 @@ TEST(a_stage_without_the_others_is_left_out)
 }
 
 /* A refusal names the field that is to blame. */
-TEST(linear_kernels_name_the_field_that_they_refuse)
+TEST(templates_name_the_field_that_they_refuse)
 {
     static const char *const cases[][2] = {
         {"op: gated_delta_step, head_dim: 128, head_dim_v: 64, gqa: 2, act: silu, out_dtype: fp8",
          "128 elements share a scale, a value head has 64"},
         {"op: gated_delta_prefill, head_dim: 64, stage: sums", "sums is gated_rmsnorm's"},
+        {"op: decode, head_dim: 512, head_dim_v: 64, kv_dtype: fp8, kv_layout: packed",
+         "packed rows are mla_decode's"},
+        {"op: prefill, paged: true, head_dim: 512, head_dim_v: 64, kv_dtype: fp8, kv_layout: "
+         "packed",
+         "packed rows are mla_decode's"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[200];
