@@ -56,21 +56,17 @@ static void set(struct att_variant *v, enum att_field f, int value)
         att_set(v, f, value);
 }
 
-/* Returns the set of all targets: bit i for target i of tgt_all. */
-static uint8_t all_targets(void)
-{
-    uint8_t all = 0;
-    for (unsigned i = 0; tgt_all[i]; i++)
-        all |= (uint8_t)(1 << i);
-    return all;
-}
+/* The targets that have kernels of the op: bit i for target i of tgt_all. Functions below mean them
+ * by "every target". */
+static uint8_t served;
 
-/* Returns the set `found` with the targets whose check accepts the variant: bit i for target i of
- * tgt_all. Targets in `found` are not checked. `why`, unless NULL, gets the last refusal. */
+/* Returns the set `found` with the targets in `served` whose check accepts the variant: bit i for
+ * target i of tgt_all. Targets in `found` are not checked. `why`, unless NULL, gets the last
+ * refusal. */
 static uint8_t add_targets_of(const struct att_variant *v, uint8_t found, struct att_why *why)
 {
     for (unsigned i = 0; tgt_all[i]; i++) {
-        if (found >> i & 1)
+        if ((found | ~served) >> i & 1)
             continue;
         struct att_variant there = *v;
         struct att_why no = {.field = ATT_FIELD_COUNT};
@@ -97,7 +93,7 @@ static void set_refused_defaults(struct att_variant *v)
     static const int numbers[] = {2, 4, 8, 1};
     enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]), MOST = 4 };
     struct att_why why = {.field = ATT_FIELD_COUNT};
-    for (int n = 0; n < MOST && targets_of(v, &why) != all_targets(); n++) {
+    for (int n = 0; n < MOST && targets_of(v, &why) != served; n++) {
         const enum att_field f = why.field;
         if (f == ATT_FIELD_COUNT || f == ATT_HEAD_DIM || f == ATT_HEAD_DIM_V || v->loc[f].line)
             return;
@@ -126,7 +122,7 @@ static bool find_sizes(struct op_limits *l, bool refused)
         set(&l->base, pairs[pair][1], sizes[(i + i / SIZES) % SIZES]); /* equal ones first */
         if (refused)
             set_refused_defaults(&l->base);
-        if (targets_of(&l->base, NULL) == all_targets()) {
+        if (targets_of(&l->base, NULL) == served) {
             if (att_get(&l->base, pairs[pair][0]) == att_get(&l->base, pairs[pair][1]))
                 l->base.loc[pairs[pair][1]].line = 0;
             return true;
@@ -175,8 +171,8 @@ static void apply(const struct op_limits *l, struct att_variant *v, int choice)
  * pair, or if the op has no head_dim. */
 static bool resize(const struct op_limits *l, struct att_variant *v, int i)
 {
-    static const int sizes[][2] = {{64, 64},   {128, 128}, {192, 128},
-                                   {256, 256}, {576, 512}, {512, 512}};
+    static const int sizes[][2] = {{64, 64},   {128, 128}, {192, 128}, {256, 256}, {576, 512},
+                                   {512, 512}, {512, 448}, {512, 64},  {448, 64}};
     if (i == (int)(sizeof(sizes) / sizeof(sizes[0])) || !(l->op->takes & ATT_BIT(HEAD_DIM)))
         return false;
     set(v, ATT_HEAD_DIM, sizes[i][0]);
@@ -191,7 +187,7 @@ static uint8_t targets_of_any(const struct op_limits *l, const struct att_varian
 {
     struct att_variant sized = *v;
     uint8_t found = targets_of(v, why);
-    for (int i = 0; found != all_targets() && resize(l, &sized, i); i++)
+    for (int i = 0; found != served && resize(l, &sized, i); i++)
         found = add_targets_of(&sized, found, NULL);
     return found;
 }
@@ -418,7 +414,7 @@ static void name_choices(const struct op_limits *l, const bool in[MOST_CHOICES],
  * targets. */
 static void name_targets(uint8_t targets, struct text *t)
 {
-    if (targets == all_targets())
+    if (targets == served)
         return;
     for (unsigned i = 0; tgt_all[i]; i++) {
         if (targets >> i & 1)
@@ -432,7 +428,7 @@ static uint8_t targets_of_pair(const struct att_variant *v, enum att_field other
 {
     static const int sizes[] = {64, 128, 192, 256, 320, 512, 576};
     uint8_t found = targets_of(v, NULL);
-    for (int i = 0; i < 7 && found != all_targets() && v->op->takes >> other & 1; i++) {
+    for (int i = 0; i < 7 && found != served && v->op->takes >> other & 1; i++) {
         struct att_variant changed = *v;
         set(&changed, other, sizes[i]);
         found = add_targets_of(&changed, found, NULL);
@@ -468,8 +464,8 @@ static void describe_values(enum att_field f, const uint8_t has[LIMITS_SAMPLES],
     bool same = true;
     const char *semicolon = "";
     for (int i = 0; i < LIMITS_SAMPLES; i++)
-        same = same && (has[i] == 0 || has[i] == all_targets());
-    for (unsigned i = 0; tgt_all[i]; i++) {
+        same = same && (has[i] == 0 || has[i] == served);
+    for (unsigned i = 0; tgt_all[i] && served >> i; i++) {
         if (!same)
             text_add(t, "%s%s: ", semicolon, tgt_all[i]->machine.name);
         semicolon = "; ";
@@ -477,25 +473,6 @@ static void describe_values(enum att_field f, const uint8_t has[LIMITS_SAMPLES],
         if (same)
             return;
     }
-}
-
-/* Returns 1, 2 or 4 if head_dim_v may be any value of `base` that is at most that many times
- * head_dim; 0 if no such factor describes `sets`. sets[d] has the targets by head_dim_v for
- * head_dim d. */
-static int ratio_of_pairs(uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES],
-                          const uint8_t base[LIMITS_SAMPLES])
-{
-    static const uint8_t none[LIMITS_SAMPLES];
-    for (int ratio = 1; ratio <= 4; ratio *= 2) {
-        bool same = true;
-        for (int d = 1; d < LIMITS_DENSE && same; d++) {
-            for (int i = 0; i < LIMITS_SAMPLES && same && memcmp(sets[d], none, sizeof(none)); i++)
-                same = sets[d][i] == (limits_sample(i) <= ratio * d ? base[i] : 0);
-        }
-        if (same)
-            return ratio;
-    }
-    return 0;
 }
 
 /* Prints which values of head_dim_v each head_dim has, where these differ from `base`. Sizes with
@@ -511,7 +488,7 @@ static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAM
         if (targets_of_pair(&v, ATT_HEAD_DIM_V))
             sweep(&v, ATT_HEAD_DIM_V, false, sets[d]);
     }
-    const int ratio = ratio_of_pairs(sets, base);
+    const int ratio = limits_ratio(sets, base);
     if (ratio) {
         printf("    - at most %d times head_dim\n", ratio);
         return;
@@ -529,7 +506,7 @@ static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAM
         for (int other = LIMITS_DENSE - 1; other >= d; other--) {
             if (memcmp(sets[d], sets[other], sizeof(none)))
                 continue;
-            same[other] = all_targets();
+            same[other] = served;
             if (other > d)
                 memset(sets[other], 0, sizeof(none));
         }
@@ -551,7 +528,7 @@ static int largest_of(const struct op_limits *l, enum att_field f)
     static uint8_t has[LIMITS_SAMPLES];
     sweep(&l->base, f, false, has);
     for (int i = LIMITS_SAMPLES - 1; i >= 0; i--) {
-        if (has[i] == all_targets())
+        if (has[i] == served)
             return limits_sample(i);
     }
     return 0;
@@ -772,11 +749,29 @@ static void print_clashes(const struct op_limits *l, int a, bool *any)
     }
 }
 
+/* Sets l->base and `served`: leaves out targets, from the last one on, until each of the others
+ * compiles the base. Prints those that remain if some are left out. Returns false if none
+ * remain. */
+static bool find_base(struct op_limits *l)
+{
+    struct text t = {0};
+    uint8_t all = 0;
+    for (unsigned i = 0; tgt_all[i]; i++)
+        all |= (uint8_t)(1 << i);
+    for (served = all; served && !find_sizes(l, false) && !find_sizes(l, true);)
+        served /= 2;
+    for (unsigned i = 0; served != all && served >> i; i++)
+        text_add(&t, "%s%s", i ? ", " : "", tgt_all[i]->machine.name);
+    if (t.length)
+        text_print(&t, "- targets: ", "  ");
+    return served;
+}
+
 void print_limits(const struct att_template *op)
 {
     static struct op_limits l;
     l = (struct op_limits){.op = op};
-    if (!find_sizes(&l, false) && !find_sizes(&l, true))
+    if (!find_base(&l))
         return;
     find_choices(&l);
     for (int f = 0; f < ATT_FIELD_COUNT; f++)

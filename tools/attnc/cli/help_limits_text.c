@@ -128,3 +128,18 @@ void limits_describe(const uint8_t has[LIMITS_SAMPLES], uint8_t mask, const char
     if (!*comma)
         text_add(t, "none");
 }
+
+int limits_ratio(uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES], const uint8_t base[LIMITS_SAMPLES])
+{
+    static const uint8_t none[LIMITS_SAMPLES];
+    for (int ratio = 1; ratio <= 4; ratio *= 2) {
+        bool same = true;
+        for (int d = 1; d < LIMITS_DENSE && same; d++) {
+            for (int i = 0; i < LIMITS_SAMPLES && same && memcmp(sets[d], none, sizeof(none)); i++)
+                same = sets[d][i] == (limits_sample(i) <= ratio * d ? base[i] : 0);
+        }
+        if (same)
+            return ratio;
+    }
+    return 0;
+}

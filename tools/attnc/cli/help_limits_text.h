@@ -32,4 +32,9 @@ int limits_sample(int i);
 void limits_describe(const uint8_t has[LIMITS_SAMPLES], uint8_t mask, const char *zero,
                      struct text *t);
 
+/** Returns 1, 2 or 4 if head_dim_v may be any value of `base` that is at most that many times
+ * head_dim; 0 if no such factor describes `sets`. sets[d] has the targets by head_dim_v for
+ * head_dim d. */
+int limits_ratio(uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES], const uint8_t base[LIMITS_SAMPLES]);
+
 #endif
