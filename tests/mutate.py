@@ -24,7 +24,8 @@ class Tree(mutate.Tree):
 
     def __init__(self, folder, packs):
         self.path, self.built, self.packs = folder, set(), {}
-        self.history = mutate.History(folder / "tests.json", "head", set(packs))
+        self.places, self.idle = set(), ()
+        self.history = mutate.History(folder / "tests.json", "head", set(packs), set(packs))
         self.tests = [{"name": "of_" + pack, "suite": ["attnc:runtime"], "depends": [pack]} for pack in packs]
         for name, text in FILES.items():
             (folder / name).parent.mkdir()
@@ -38,6 +39,10 @@ class Tree(mutate.Tree):
 
     def passes(self, test, seconds, patience=20):
         return self.packs.get(test["depends"][0]) == FILES["templates/a.c"]
+
+    def lines_run(self, test, places, most):
+        """A test runs every line, unless it is one of the idle tests, which run none."""
+        return self.passes(test, most), [test["name"] not in self.idle] * len(places)
 
 
 class Mutations(unittest.TestCase):
@@ -67,6 +72,11 @@ class Mutations(unittest.TestCase):
         tree = self.tree("pack", "other")
         caught_by = self.killer(tree, "templates", "templates/a.c")
         self.assertEqual([caught_by], [t["name"] for t in tree.tests if tree.history.is_measured(t)])
+
+    def test_no_test_is_run_that_does_not_come_to_the_line(self):
+        tree = self.tree("pack")
+        tree.idle = ["of_pack"]
+        self.assertIsNone(self.killer(tree, "templates", "templates/a.c"))
 
     def test_a_mutation_ends_with_its_test(self):
         tree = self.tree("pack")
