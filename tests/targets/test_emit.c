@@ -365,6 +365,43 @@ TEST(damaged_code_objects_are_refused_with_a_sentence)
     compiled_free(&c);
 }
 
+/* Branches of GFX9 hold the words from the next instruction to their target (SOPP, SIMM16). */
+TEST(disassembled_branches_have_their_targets)
+{
+    static const uint32_t words[] = {0xbf800003, 0xbf84fffe, 0xbf820001, 0xbf800000, 0xbf810000};
+    static const struct tgt_inst expected[] = {
+        {.offset = 0, .text = "s_nop 3", .target = -1, .falls_through = true},
+        {.offset = 4,
+         .text = "s_cbranch_scc0",
+         .target = 0,
+         .ends_block = true,
+         .falls_through = true},
+        {.offset = 8, .text = "s_branch", .target = 16, .ends_block = true},
+        {.offset = 12, .text = "s_nop 0", .target = -1, .falls_through = true},
+        {.offset = 16, .text = "s_endpgm", .target = -1, .ends_block = true},
+    };
+    struct tgt_code code;
+    char why[TGT_WHY] = "";
+    /* Two bytes after the last word are no instruction. */
+    uint8_t bytes[sizeof(words) + 2] = {0};
+    memcpy(bytes, words, sizeof(words));
+    assert_true(tgt_disassemble(bytes, sizeof(bytes), tgt_find("gfx942"), &code, why));
+    assert_int_equal(code.count, 5);
+    for (size_t i = 0; i < 5; i++) {
+        const struct tgt_inst *const inst = &code.insts[i], *const like = &expected[i];
+        assert_int_equal(inst->offset, like->offset);
+        assert_int_equal(inst->size, 4);
+        assert_memory_equal(inst->text, like->text, strlen(like->text));
+        assert_int_equal(inst->target, like->target);
+        assert_int_equal(inst->ends_block, like->ends_block);
+        assert_int_equal(inst->falls_through, like->falls_through);
+    }
+    free(code.insts);
+    memset(bytes + 8, 0xff, 4);
+    assert_false(tgt_disassemble(bytes, sizeof(bytes), tgt_find("gfx942"), &code, why));
+    assert_string_equal(why, "no instruction at byte 8");
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {

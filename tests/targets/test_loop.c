@@ -449,14 +449,13 @@ struct drawn {
     bool falls_through;
 };
 
-/* Builds code from the blocks, with matrix instructions named `matrix`. Checks the first and the
- * last block of its hot loop. */
-static void assert_loop_of(const char *matrix, const struct drawn *blocks, size_t n, size_t first,
-                           size_t last)
+/* Builds code from the blocks, with matrix instructions named `matrix`. Finds its hot loop. Returns
+ * false if it has no loop. */
+static bool find_loop(const char *matrix, const struct drawn *blocks, size_t n,
+                      struct tgt_range *loop)
 {
     struct tgt_inst insts[MAX_BLOCKS * BLOCK_INSTS] = {{0}};
     const struct tgt_code code = {insts, n * BLOCK_INSTS};
-    struct tgt_range loop;
     for (size_t i = 0; i < code.count; i++) {
         const struct drawn *const b = &blocks[i / BLOCK_INSTS];
         const size_t at = i % BLOCK_INSTS;
@@ -468,17 +467,26 @@ static void assert_loop_of(const char *matrix, const struct drawn *blocks, size_
                                      .falls_through = !ends || b->falls_through};
         snprintf(insts[i].text, sizeof(insts[i].text), "%s", at < b->matrix ? matrix : "v_add");
     }
-    assert_true(tgt_find_hot_loop(&code, &loop));
-    assert_int_equal(loop.first, first * BLOCK_INSTS);
-    assert_int_equal(loop.end, (last + 1) * BLOCK_INSTS);
+    return tgt_find_hot_loop(&code, loop);
 }
 
-/* Checks the hot loop of the blocks with matrix instructions of each generation. */
+static void assert_no_loop(const struct drawn *blocks, size_t n)
+{
+    struct tgt_range loop;
+    assert_false(find_loop("v_mfma_", blocks, n, &loop));
+}
+
+/* Checks the first and the last block of the hot loop of the blocks, with matrix instructions of
+ * each generation. */
 static void assert_hot_loop(const struct drawn *blocks, size_t n, size_t first, size_t last)
 {
     static const char *const names[] = {"v_mfma_", "v_smfmac_", "v_wmma_"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        assert_loop_of(names[i], blocks, n, first, last);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct tgt_range loop;
+        assert_true(find_loop(names[i], blocks, n, &loop));
+        assert_int_equal(loop.first, first * BLOCK_INSTS);
+        assert_int_equal(loop.end, (last + 1) * BLOCK_INSTS);
+    }
 }
 
 /* LLVM's layout of loops with a cold branch at the end. A block before the head is the target of
@@ -512,6 +520,57 @@ TEST(cold_blocks_are_no_part_of_the_hot_loop)
         {0, 2, false},  /* 4: cold */
     };
     assert_hot_loop(blocks, sizeof(blocks) / sizeof(blocks[0]), 1, 2);
+}
+
+/* The loop with more matrix instructions is hot, in either order; among equals the
+ * longer one. */
+TEST(the_hot_loop_has_the_most_matrix_instructions)
+{
+    static const struct drawn later[] = {
+        {1, -1, true},
+        {0, 0, true},
+        {2, 2, true},
+        {0, -1, false}, /* loops 0 to 1 and 2 */
+    };
+    static const struct drawn earlier[] = {
+        {2, 0, true},
+        {1, -1, true},
+        {0, 1, true},
+        {0, -1, false}, /* 0 and 1 to 2 */
+    };
+    static const struct drawn longer[] = {
+        {2, 0, true},
+        {1, -1, true},
+        {1, 1, true},
+        {0, -1, false},
+    };
+    static const struct drawn empty[] = {{0, 0, true}, {0, -1, true}, {0, 1, true}, {0, -1, false}};
+    assert_hot_loop(later, 4, 2, 2);
+    assert_hot_loop(earlier, 4, 0, 0);
+    assert_hot_loop(longer, 4, 1, 2);
+    assert_hot_loop(empty, 4, 1, 2);
+}
+
+/* Block 2 is never reached. Its branch to the head makes no loop, and it is no part of the loop
+ * that has its latch before its head. */
+TEST(unreachable_blocks_are_in_no_loop)
+{
+    static const struct drawn straight[] = {
+        {1, -1, true},
+        {0, 3, false},
+        {3, 1, true},
+        {0, -1, false}, /* 3: the end */
+    };
+    static const struct drawn blocks[] = {
+        {1, 0, true},   /* 0: a loop of its own */
+        {0, 4, false},  /* 1: enters the other one at 4 */
+        {1, -1, true},  /* 2 */
+        {1, 5, true},   /* 3: latch: ends or repeats the loop */
+        {1, 3, false},  /* 4: head */
+        {0, -1, false}, /* 5: the end */
+    };
+    assert_no_loop(straight, 4);
+    assert_hot_loop(blocks, 6, 3, 4);
 }
 
 /* Anchors, priorities and phases emit no instruction except s_setprio. */

@@ -184,4 +184,49 @@ TEST(matrix_instructions_multiply_as_their_layouts_say)
                 check_mfma(*t, i, byte);
 }
 
+/* Twice multiplies and then changes elements 2, 6, 10 and 14 of the accumulator: the others stay.
+ * Keeps the last accumulator. */
+static void replace_some(struct kernel *k, bool in_agprs, struct tir_value a)
+{
+    const struct tir_type f32 = tir_vec(TIR_F32, 1), acc16 = tir_vec(TIR_F32, 16);
+    const int instr = tir_find_mma(&k->t->machine, 32, 32, 0, TIR_BF16);
+    struct tir_value acc = make(k, TIR_const_float, acc16, NULL, 0, 0, 0, 0), parts[16];
+    struct tir_loop loop = tir_begin_for(&k->b, tir_i32(&k->b, 0), tir_arg(&k->b, "n", TIR_I32),
+                                         tir_i32(&k->b, 1), &acc, 1);
+    const struct tir_value abc[3] = {a, a, acc};
+    acc = make(k, TIR_mfma, acc16, abc, 3, instr, in_agprs, 0);
+    for (unsigned e = 0; e < 16; e++) {
+        parts[e] = make(k, TIR_extract, f32, &acc, 1, e, 0, 0);
+        if (e % 4 == 2)
+            parts[e] = tir_add(&k->b, parts[e], parts[e]);
+    }
+    acc = make(k, TIR_concat, acc16, parts, 16, 0, 0, 0);
+    tir_end_for(&k->b, &loop, &acc, 1);
+    for (unsigned e = 0; e < 16; e += 4)
+        keep(k, make(k, TIR_extract, tir_vec(TIR_F32, 4), &acc, 1, e, 0, 0));
+}
+
+TEST(replaced_elements_of_agprs_are_those_of_vgprs)
+{
+    static struct values v;
+    static const struct setting twice = {"n", 2};
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    const struct tir_mma *row = &k.t->machine.mma[tir_find_mma(&k.t->machine, 32, 32, 0, TIR_BF16)];
+    const struct tir_value a = unknown(&k, tir_vec(TIR_BF16, 1u << row->a.reg_bits));
+    replace_some(&k, false, a);
+    replace_some(&k, true, a);
+    fill_operand(k.t, &row->a, TIR_BF16, &v, 0);
+    struct compiled c = kernel_compile(&k);
+    assert_true(count_of(&c, "v_accvgpr_write") >= 4);
+    run(&c, &v, &twice, 1);
+    compiled_free(&c);
+    bool any = false;
+    for (unsigned lane = 0; lane < 64; lane++)
+        for (unsigned e = 0; e < 16; e++) {
+            any |= v.out[0][lane].f[2] > 0;
+            assert_true(v.out[e / 4][lane].f[e % 4] == v.out[4 + e / 4][lane].f[e % 4]);
+        }
+    assert_true(any);
+}
+
 int main(void) { return run_unit_tests(); }

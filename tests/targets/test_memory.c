@@ -262,16 +262,16 @@ TEST(loads_to_lds_land_in_lane_order)
     }
 }
 
-/* Loads from an address per lane, of 32 bits or 64, land in the same order. An earlier LDS read is
- * waited for as it would be without them. */
-TEST(gathers_to_lds_land_in_lane_order)
+/* Loads `bytes` from an address per lane, of 32 bits or 64 (`wide`). An offset of `both` bytes is
+ * added in memory and in LDS. An earlier LDS read is waited for as it would be without them. */
+static void check_gather(const char *target, int bytes, int both)
 {
     for (unsigned wide = 0; wide < 2; wide++) {
         static struct values v;
-        struct kernel k = kernel_create("gfx950", 1, 1);
+        struct kernel k = kernel_create(target, 1, 1);
         k.f->lds_bytes = 4096;
         struct tir_value lane = tir_lane_id(&k.b), in = tir_arg(&k.b, "in", TIR_I64);
-        struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 16));
+        struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, bytes));
         struct tir_value write[2] = {at, lane};
         make(&k, TIR_lds_write, no_type, write, 2, 0, 0, 0);
         make(&k, TIR_waitcnt, no_type, NULL, 0, -1, 0, 0);
@@ -282,18 +282,27 @@ TEST(gathers_to_lds_land_in_lane_order)
             from = tir_convert(&k.b, from, TIR_I64);
         struct tir_value copy[3] = {tir_add(&k.b, in, tir_i64(&k.b, 3 * sizeof(v.in[0]))),
                                     tir_i32(&k.b, 1024), from};
-        make(&k, TIR_global_to_lds, no_type, copy, 3, 0, 16, 2048);
+        const int64_t imm[TIR_MAX_IMM] = {0, bytes, 2048, both};
+        tir_build(&k.b, TIR_global_to_lds, no_type, copy, 3, imm);
         keep(&k, early);
         make(&k, TIR_waitcnt, no_type, NULL, 0, 0, -1, 0);
-        keep(&k, make(&k, TIR_lds_read, i32, &at, 1, 1024 + 2048, 0, 0));
+        keep(&k, make(&k, TIR_lds_read, i32, &at, 1, 1024 + 2048 + both, 0, 0));
         for (unsigned i = 0; i < 64; i++)
-            v.in[3][i].u[0] = 500 + i;
+            v.in[3][i].u[both / 4] = 500 + i;
         compile_and_run(&k, &v, NULL, 0);
         for (unsigned i = 0; i < 64; i++) {
             assert_int_equal(v.out[0][i].u[0], i);
             assert_int_equal(v.out[1][i].u[0], 500 + (i ^ 5));
         }
     }
+}
+
+/* Gathers land in the same order. */
+TEST(gathers_to_lds_land_in_lane_order)
+{
+    check_gather("gfx950", 16, 0);
+    check_gather("gfx950", 4, 8);
+    check_gather("gfx942", 4, 0);
 }
 
 /* Writes the bytes of type t per lane and reads them back transposed. */

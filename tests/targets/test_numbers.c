@@ -306,25 +306,25 @@ TEST(bytes_made_of_f32_are_rounded_and_saturate)
     }
 }
 
-/* Checks the bytes from `first` on, 4 for each lane. Every fp8 and int8 value is a bf16 and an f16
- * value, so nothing is rounded. */
-static void check_bytes(const struct tgt *t, unsigned first)
+/* Checks the bytes from `first` on, `count` for each lane. Every fp8 and int8 value is a bf16 and
+ * an f16 value, so nothing is rounded. */
+static void check_bytes(const struct tgt *t, unsigned count, unsigned first)
 {
     static struct values v;
     static const uint8_t from[] = {TIR_FP8, TIR_I8}, to[] = {TIR_BF16, TIR_F16};
     const unsigned lanes = tir_lanes(&t->machine);
     struct kernel k = kernel_create(t->machine.name, 1, 1);
     for (unsigned i = 0; i < 2; i++) {
-        struct tir_value bytes = unknown(&k, tir_vec(from[i], 4));
+        struct tir_value bytes = unknown(&k, tir_vec(from[i], count));
         for (unsigned j = 0; j < 2; j++)
-            keep(&k, make(&k, TIR_convert, tir_vec(to[j], 4), &bytes, 1, 0, 0, 0));
+            keep(&k, make(&k, TIR_convert, tir_vec(to[j], count), &bytes, 1, 0, 0, 0));
     }
     for (unsigned lane = 0; lane < lanes; lane++)
-        for (unsigned e = 0; e < 4; e++)
-            v.in[0][lane].b[e] = v.in[1][lane].b[e] = (uint8_t)(first + 4 * lane + e);
+        for (unsigned e = 0; e < count; e++)
+            v.in[0][lane].b[e] = v.in[1][lane].b[e] = (uint8_t)(first + count * lane + e);
     compile_and_run(&k, &v, NULL, 0);
-    for (unsigned n = 0; n < 4 * lanes; n++) {
-        const unsigned i = first + n, lane = n / 4, e = n % 4;
+    for (unsigned n = 0; n < count * lanes; n++) {
+        const unsigned i = (first + n) % 256, lane = n / count, e = n % count;
         const float fp8 = tir_to_float(TIR_FP8, i, t->machine.fp8_is_fnuz);
         for (unsigned j = 0; j < 2; j++) {
             const float a = tir_to_float(to[j], v.out[j][lane].h[e], false);
@@ -337,8 +337,9 @@ static void check_bytes(const struct tgt *t, unsigned first)
 TEST(bytes_become_halves_exactly)
 {
     for (const struct tgt *const *t = tgt_all; *t; t++)
-        for (unsigned first = 0; first < 256; first += 4 * tir_lanes(&(*t)->machine))
-            check_bytes(*t, first);
+        for (unsigned count = 2; count <= 8; count *= 2)
+            for (unsigned first = 0; first < 256; first += count * tir_lanes(&(*t)->machine))
+                check_bytes(*t, count, first);
 }
 
 /* Each half keeps its place, also in a maximum that the next one reads. */
