@@ -4,6 +4,7 @@
  *
  * argv: bitcode of hook.c for gfx942.
  */
+#include "targets/descriptor.h"
 #include "tests/targets/harness.h"
 
 #include <elf.h>
@@ -155,23 +156,63 @@ TEST(a_trimmed_kernel_gets_the_registers_it_uses)
     tgt_blob_free(&object[1]);
 }
 
-/* Returns compute_pgm_rsrc2 of the only kernel descriptor in a relocatable object: the word at byte
- * 52 of the only loaded section of 64 bytes (AMDGPUUsage, "Kernel Descriptor"). */
+/* Returns the first section header of an object with this type, these flags and, unless `bytes` is
+ * 0, this size. */
+static Elf64_Shdr *section_of(const struct tgt_blob *object, unsigned type, unsigned flags,
+                              size_t bytes)
+{
+    const Elf64_Ehdr *const header = (const Elf64_Ehdr *)object->data;
+    Elf64_Shdr *const s = (Elf64_Shdr *)(object->data + header->e_shoff);
+    for (unsigned i = 0; i < header->e_shnum; i++)
+        if (s[i].sh_type == type && s[i].sh_flags == flags && (!bytes || s[i].sh_size == bytes))
+            return &s[i];
+    fail_msg("the object has no such section");
+    return NULL;
+}
+
+/* Returns the section of the only kernel descriptor in a relocatable object: the only loaded
+ * section of 64 bytes (AMDGPUUsage, "Kernel Descriptor"). */
+static Elf64_Shdr *descriptor_of(const struct tgt_blob *object)
+{
+    return section_of(object, SHT_PROGBITS, SHF_ALLOC, 64);
+}
+
+/* Returns compute_pgm_rsrc2 of the only kernel descriptor: its word at byte 52. */
 static uint32_t read_rsrc2(const struct tgt_blob *object)
 {
-    Elf64_Ehdr header;
-    memcpy(&header, object->data, sizeof(header));
-    for (unsigned i = 0; i < header.e_shnum; i++) {
-        Elf64_Shdr s;
-        memcpy(&s, object->data + header.e_shoff + i * sizeof(s), sizeof(s));
-        if (s.sh_type != SHT_PROGBITS || s.sh_flags != SHF_ALLOC || s.sh_size != 64)
-            continue;
-        uint32_t word;
-        memcpy(&word, object->data + s.sh_offset + 52, sizeof(word));
-        return word;
-    }
-    fail_msg("the object has no kernel descriptor");
-    return 0;
+    uint32_t word;
+    memcpy(&word, object->data + descriptor_of(object)->sh_offset + 52, sizeof(word));
+    return word;
+}
+
+/* A descriptor has any place in its section, whose end it must not pass. */
+TEST(a_descriptor_may_follow_others)
+{
+    enum { ID_X = 1 << 7 };
+    struct kernel k = small_kernel("gfx942");
+    tir_return(&k.b);
+    struct tgt_blob object = emit(&k, TGT_EMIT_OBJECT);
+    Elf64_Shdr *const section = descriptor_of(&object);
+    const Elf64_Shdr *const table = section_of(&object, SHT_SYMTAB, 0, 0);
+    Elf64_Sym *symbol = (Elf64_Sym *)(object.data + table->sh_offset);
+    uint32_t word = read_rsrc2(&object) | ID_X;
+    uint8_t *const at = object.data + section->sh_offset + 52;
+    char why[TGT_WHY];
+    memcpy(at, &word, sizeof(word));
+    while (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT)
+        symbol++;
+    section->sh_size = 32;
+    assert_false(tgt_trim_descriptor(&object, "k", false, 0, why));
+    section->sh_size = 64;
+    section->sh_offset -= 64;
+    symbol->st_value += 64;
+    assert_false(tgt_trim_descriptor(&object, "k", false, 0, why));
+    section->sh_size += 64;
+    assert_true(tgt_trim_descriptor(&object, "k", false, 0, why));
+    memcpy(&word, at, sizeof(word));
+    assert_int_equal(word & ID_X, 0);
+    tgt_blob_free(&object);
+    tir_func_destroy(k.f);
 }
 
 /* Bits 7, 8 and 9 of compute_pgm_rsrc2 enable the workgroup's indices in x, y and z at the start of
@@ -203,6 +244,7 @@ TEST(metadata_say_which_arguments_are_addresses)
     char why[TGT_WHY];
     assert_true(tgt_emit(k.f, k.t, &o, &object, why));
     assert_false(contains(plain, "global_buffer") || contains(plain, "a producer"));
+    assert_false(contains(plain, ".debug_line"));
     assert_true(contains(object, "a producer"));
     unsigned buffers = 0;
     for (const uint8_t *at = object.data, *end = at + object.size;
@@ -347,6 +389,11 @@ TEST(damaged_code_objects_are_refused_with_a_sentence)
     char why[TGT_WHY] = "";
     assert_false(tgt_analyze(c.code_object.data, c.code_object.size, "other", t, &facts, why));
     assert_non_null(strstr(why, "other: "));
+    const uint8_t *code;
+    size_t bytes;
+    assert_false(
+        tgt_find_code(c.code_object.data, c.code_object.size, "other", &code, &bytes, why));
+    assert_string_equal(why, "other: no such function in the code object");
     Elf64_Ehdr *header = (Elf64_Ehdr *)c.code_object.data, whole = *header;
     header->e_shnum = header->e_shstrndx = 0;
     header->e_shoff = 0;
