@@ -204,6 +204,9 @@ static void pairs_of_sharers_are_found(void **state)
     (void)state;
     assert_true(fabs(sharers_of_pairs(256) - 2) < 0.1);
     assert_true(sharers_of_pairs(16384) > 4);
+    /* The last eight workgroups of an XCD have four sets of lines, and no other follows them: 16
+     * workgroups have 16^(2/3) sets. */
+    assert_true(fabs(sharers_of_pairs(128) - pow(16, 1.0 / 3)) < 0.1);
 }
 
 /* Workgroup n loads 64 KB. Eight neighbours, on different XCDs, load the same data. */
@@ -324,7 +327,7 @@ static void compute_bound_rounds_are_equal(void **state)
 }
 
 /* Later workgroups take longer. Both the samples at the ends and the middle and the instruction
- * counts of the untimed workgroups show that. */
+ * counts of the untimed workgroups show that. All workgroups load and store the same bytes. */
 static void positions_in_the_grid_matter(void **state)
 {
     struct fixture *f = *state;
@@ -336,6 +339,8 @@ static void positions_in_the_grid_matter(void **state)
     const struct hipsim_time_report one = timed(f, &config);
     assert_true(all.cycles > one.cycles + 50 * 20 && ends.cycles > one.cycles + 50 * 20);
     assert_true(all.cycles < 1.05 * ends.cycles && ends.cycles < 1.05 * all.cycles);
+    assert_true(fabs(ends.load_bytes / all.load_bytes - 1) < 1e-9);
+    assert_true(fabs(ends.store_bytes / all.store_bytes - 1) < 1e-9);
 }
 
 /* The hottest loop is bound by its vector instructions: packed ones of f32 have a term of their
