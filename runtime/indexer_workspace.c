@@ -6,14 +6,17 @@
 #include "runtime/host.h"
 #include "runtime/op.h"
 
-/* Limits of the parts of a row. With more parts scores take less time, and the merge takes more. A
- * part of top_k keys or fewer selects nothing. For 65,536 keys and a top_k of 2,048, 32 parts are
- * the fastest on MI355X (modelled). On MI300X 32 parts take 3 % longer than 16. A row of 4,096 keys
- * gains by parts of 1,024 keys. */
+/* Constants by which the parts of a row are chosen. With more parts scores take less time, and the
+ * merge takes more. The times are modelled on MI355X with one row. A round of 2,048 keys takes
+ * 11,000 clocks, however many of its keys exist. */
 enum {
-    PART_KEYS = 1024, /* fewest keys of a part */
+    PART_KEYS = 1024,  /* fewest keys of a part */
+    ROUND_KEYS = 2048, /* keys that a workgroup of four waves scores at once */
     /* number of list entries whose merge takes as long as the score of one key */
-    ENTRIES_PER_KEY = 32
+    ENTRIES_PER_KEY = 12,
+    /* number of keys whose scores take as long as the selection at the end of a part; a part of
+     * top_k keys or fewer selects nothing */
+    SELECTION_KEYS = 1300
 };
 
 /* Constants of a plan, as in attn_decode_plan_shape, in units of UNIT_KEYS keys. The beginning and
@@ -40,15 +43,27 @@ static int64_t part_bytes(const struct attn_indexer_topk_desc *d)
     return 8 * ((int64_t)d->top_k + d->top_blocks);
 }
 
+/* Returns how long scores and merge of a row of `keys` keys in `parts` parts take together, in
+ * units of a key's score. `listed` is the number of entries of a part's list. */
+static int64_t cost_of_parts(int64_t keys, int64_t parts, int64_t listed)
+{
+    const int64_t part = (keys + parts - 1) / parts;
+    const int64_t rounds = (part + ROUND_KEYS - 1) / ROUND_KEYS;
+    const int64_t selection = part > listed ? SELECTION_KEYS : 0;
+    const int64_t merge = parts > 1 ? parts * listed / ENTRIES_PER_KEY : 0;
+    return rounds * ROUND_KEYS + selection + merge;
+}
+
 /* Returns the number of parts of a row, at most `most`, with which scores and merge take the least
- * time together. Scores take keys / parts; the merge takes parts * listed / ENTRIES_PER_KEY.
- * `listed` is the number of entries of a part's list. */
+ * time together. `listed` is the number of entries of a part's list. */
 static int32_t balanced_parts(int64_t keys, int64_t listed, int32_t most)
 {
-    int64_t parts = 1;
-    while (parts < most && (parts + 1) * (parts + 1) * listed <= ENTRIES_PER_KEY * keys)
-        parts++;
-    return (int32_t)parts;
+    int32_t parts = 1;
+    for (int32_t more = 2; more <= most; more++) {
+        if (cost_of_parts(keys, more, listed) < cost_of_parts(keys, parts, listed))
+            parts = more;
+    }
+    return parts;
 }
 
 /* Returns the number of parts into which a call without a plan divides the keys of each row. */

@@ -35,12 +35,14 @@ TEST(parts_fill_the_gpu_and_stay_long)
     static const struct {
         int32_t top_k, rows, keys, splits;
     } cases[] = {
-        {2048, 64, 65536, 4}, /* 256 workgroups; 5 parts would need two rounds */
-        {2048, 1, 65536, 32}, /* more parts would take longer to merge than they save */
-        {512, 1, 65536, 64},     {2048, 1, 4096, 2},      {512, 1, 4096, 4},
-        {2048, 152, 65536, 2},   {2048, 153, 65536, 1},   {2048, 4096, 1 << 20, 1},
-        {2048, 1, 1 << 20, 128}, {4096, 1, 65536, 16},    {2048, 0, 65536, 32},
-        {2048, 1, 0, 1},         {2048, INT32_MAX, 1, 1},
+        {2048, 64, 65536, 4},   /* 256 workgroups; 5 parts would need two rounds */
+        {2048, 1, 65536, 32},   /* one round of 2,048 keys, and no selection */
+        {2048, 1, 100000, 25},  /* two rounds: more parts would have as many */
+        {2048, 14, 100000, 17}, /* three rounds, where there are units for 21 parts */
+        {512, 1, 65536, 32},    {2048, 1, 4096, 2},    {512, 1, 4096, 2},
+        {2048, 152, 65536, 2},  {2048, 153, 65536, 1}, {2048, 4096, 1 << 20, 1},
+        {2048, 1, 1 << 20, 74}, {4096, 1, 65536, 16},  {2048, 0, 65536, 32},
+        {2048, 1, 0, 1},        {2048, 1, 2048, 1},    {2048, INT32_MAX, 1, 1},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct attn_indexer_topk_workspace w =
@@ -57,8 +59,8 @@ TEST(workgroups_that_share_a_unit_count)
     static const struct {
         int32_t top_k, top_blocks, rows, units, splits;
     } cases[] = {
-        {512, 0, 64, 2 * 304, 9}, {512, 0, 1, 3 * 256, 256}, {64, 64, 16, 4096, 256},
-        {4096, 4096, 1, 512, 90}, {4096, 4096, 8, 4096, 63}, /* all 511 parts have memory */
+        {512, 0, 64, 2 * 304, 9}, {512, 0, 1, 3 * 256, 171},  {64, 64, 16, 4096, 256},
+        {4096, 4096, 1, 512, 57}, {4096, 4096, 16, 4096, 31}, /* all 511 parts have memory */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct attn_indexer_topk_desc d = desc_of(cases[i].top_k, cases[i].top_blocks);
@@ -80,7 +82,7 @@ TEST(lists_are_contiguous)
     assert_int_equal(w.blocks, 2 * w.values);
     assert_int_equal(w.block_values, w.blocks + 75 * 4 * 3 * 4);
     assert_int_equal(w.bytes, w.blocks + 2 * (75 * 4 * 3 * 4));
-    w = choose(511, 3, 3, 2048); /* 2 parts: neither 6 x 511 nor 6 x 3 words are multiples of 16 */
+    w = choose(511, 3, 3, 4096); /* 2 parts: neither 6 x 511 nor 6 x 3 words are multiples of 16 */
     assert_int_equal(w.values % 16 + w.blocks % 16 + w.block_values % 16 + w.bytes % 16, 0);
     assert_true(w.values >= 6 * 511 * 4 && w.values < 6 * 511 * 4 + 16);
     w = choose(2048, 2048, 16384, 1 << 20);

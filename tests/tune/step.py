@@ -231,9 +231,9 @@ def rows_of_groups_are_made_and_chosen_once():
         ("window 128, rows of 1: a layer's before", 2, [*before, *lists]),
         ("window 128, rows of 1: its own choice in blocks", 1, [*before, *choice, *lists])], s["layers"]
     blocks = s["layers"][3]["launches"]
-    # 9,000 keys are cut into 8 parts of 1,024 or more. Their lists of 64 keys and of 64 blocks are merged.
-    assert "keys=9000,page=64,splits=8" in blocks[5]["shape"] and "_b64" in blocks[5]["kernel"], blocks[5]
-    assert [x["shape"] for x in blocks[6:8]] == ["rows=1,columns=512"] * 2
+    # 9,000 keys are cut into 5 parts of up to 2,048. Their lists of 64 keys and of 64 blocks are merged.
+    assert "keys=9000,page=64,splits=5" in blocks[5]["shape"] and "_b64" in blocks[5]["kernel"], blocks[5]
+    assert [x["shape"] for x in blocks[6:8]] == ["rows=1,columns=320"] * 2
     assert "k=192," in blocks[9]["shape"] and "keys=4500,page=32" in s["layers"][1]["launches"][5]["shape"]
 
 
@@ -244,7 +244,7 @@ def chosen_blocks_are_of_a_query_and_a_head():
     assert ops(chosen)[:7] == ["rope_qk_norm_cache", "rope_heads", "indexer_rope_cache", "indexer_topk", "topk",
                                "chosen_lists", "decode"], ops(chosen)
     shapes = [x["shape"] for x in chosen["launches"]]
-    assert shapes[3] == "rows=4,keys=4000,page=16,splits=3" and "kv_heads=2" in shapes[5]
+    assert shapes[3] == "rows=4,keys=4000,page=16,splits=2" and "kv_heads=2" in shapes[5]
     assert shapes[6].startswith("batch=4,k=2048,q=1,heads=8,kv_heads=1")
 
 
