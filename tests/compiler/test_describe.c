@@ -74,6 +74,37 @@ TEST(describe_names_rows_of_e2m1)
            "describe: the cache: kv_layout packed_fp4 is rows of 512 elements");
 }
 
+/* Pages that have whole tiles of 16 keys get the kernels of tiles, in every op that writes or reads
+ * keys. A group of 4 tokens has one key, so such pages have a multiple of 64 tokens. */
+TEST(describe_stores_keys_of_groups_in_tiles)
+{
+    static const char *const pages[][2] = {{"32", "nhd"}, {"64", "shuffle"}};
+    static const char *const ops[] = {
+        "compress dtype=bf16 head_dim=128 kv_dtype=fp8 kv_layout=%s",
+        "indexer_rope_cache dtype=bf16 kv_layout=%s",
+        "indexer_topk paged=true kv_layout=%s",
+    };
+    (void)state;
+    write_file("groups.json",
+               "{ \"model_type\": \"deepseek_v4\", \"num_hidden_layers\": 2,\n"
+               "  \"hidden_size\": 4096, \"num_attention_heads\": 64,\n"
+               "  \"num_key_value_heads\": 1, \"head_dim\": 512, \"qk_rope_head_dim\": 64,\n"
+               "  \"q_lora_rank\": 1024, \"sliding_window\": 128,\n"
+               "  \"layer_types\": [\"compressed_sparse_attention\", \"sliding_attention\"],\n"
+               "  \"compress_rates\": { \"compressed_sparse_attention\": 4 },\n"
+               "  \"index_n_heads\": 64, \"index_head_dim\": 128, \"index_topk\": 512 }\n");
+    for (unsigned i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+        char text[120];
+        snprintf(text, sizeof(text), "describe groups.json --tp 8 --page-size %s -o g.yaml",
+                 pages[i][0]);
+        expect(text, 0, "", "");
+        for (unsigned j = 0; j < sizeof(ops) / sizeof(ops[0]); j++) {
+            snprintf(text, sizeof(text), ops[j], pages[i][1]);
+            expect("build g.yaml --emit=variants", 0, text, "");
+        }
+    }
+}
+
 /* The configuration has an element type of kernels, or another one, beside which a note says that
  * kernels are of bf16. */
 TEST(describe_notes_element_types_without_kernels)

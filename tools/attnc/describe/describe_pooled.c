@@ -58,6 +58,19 @@ static void write_rows(struct entry_writer *w, const struct model_group *g)
               "(rotary_first).");
 }
 
+/* Adds the layout of the indexer's keys. Layers with different groups have the same kernels, so the
+ * largest group decides. */
+static void add_key_layout(struct entry_writer *w)
+{
+    long pool = 1;
+    for (unsigned i = 0; i < w->m->group_count; i++) {
+        const struct model_group *const g = &w->m->groups[i];
+        if (g->chosen && g->pool > pool)
+            pool = g->pool;
+    }
+    entry_index_layout(w, pool);
+}
+
 /* Writes the entry of compress that makes an indexer's keys from projections of their own, as in
  * DeepSeek-V4. */
 static void write_index_keys(struct entry_writer *w, const struct model_group *g)
@@ -70,6 +83,7 @@ static void write_index_keys(struct entry_writer *w, const struct model_group *g
     entry_field(w, "rotary_dim: %ld", g->rotary_dim);
     entry_field(w, "hadamard: true");
     entry_field(w, "kv_dtype: fp8");
+    add_key_layout(w);
     entry_end(w, "the indexer's keys", "Keys of the indexer, of groups likewise.");
 }
 
@@ -84,6 +98,7 @@ static void write_choice(struct entry_writer *w, bool blocks, bool listed, const
     entry_field(w, "paged: true");
     entry_field(w, "index_keys: fp8");
     entry_field(w, "small_pages: [false, true] # true: fewer than 32 rows in a page");
+    add_key_layout(w);
     if (blocks)
         entry_field(w, "top_blocks: %ld", p->top_blocks);
     if (blocks || listed)
@@ -111,6 +126,7 @@ static void write_index(struct entry_writer *w, const struct model_group *g)
         entry_written_index_keys(w);
     else
         entry_field(w, "index_keys: fp8");
+    add_key_layout(w);
     entry_end(w, "rotation of the indexer's queries",
               p->shared ? "Queries of the indexer, and its keys from `latent` of compress."
                         : "Queries of the indexer; with slots below 0 no key is written.");
