@@ -6,6 +6,7 @@
  * grows. Anything that this analysis does not model counts as a dependence: scalar operations, with
  * which waves decide branches and active lanes, registers that M0 selects, calls, and long code.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ struct join { /* state at the target of a branch */
 struct flow {
     const struct launch *launch;
     struct registers set; /* registers that depend on the load at this point of the code */
+    bool indexed; /* true: M0 selects registers of vector instructions at this point of the code */
     unsigned njoins;
     bool grown; /* true: a branch has added registers to a target's set */
     /* sets of the lanes that conditions have disabled, outermost first */
@@ -105,13 +107,41 @@ static void follow_lanes(struct flow *f, const struct inst *in)
     }
 }
 
+/* Updates *indexed, of struct flow, after the instruction. */
+static void follow_index(bool *indexed, const struct inst *in)
+{
+    if (strcmp(in->row->name, "s_set_gpr_idx_on") == 0)
+        *indexed = true;
+    else if (strcmp(in->row->name, "s_set_gpr_idx_off") == 0)
+        *indexed = false;
+}
+
+/* True if M0 selects registers of vector instructions at code offset `at`. The nearest earlier
+ * instruction that changes this says so; it has been executed and decoded. */
+static bool indexed_at(struct code *code, uint64_t at)
+{
+    const struct code_slots slots = code_slots(code);
+    bool indexed = false, known = false;
+
+    while (at >= 4 && !known) {
+        at -= 4;
+        const struct inst *in = atomic_load_explicit(&slots.slots[at / 4], memory_order_acquire);
+        known = in && in->row && strncmp(in->row->name, "s_set_gpr_idx_o", 15) == 0;
+        if (known)
+            follow_index(&indexed, in);
+    }
+    return indexed;
+}
+
 /* Propagates the set over an instruction. False if the analysis cannot model it. */
 static bool pass(struct flow *f, const struct inst *in)
 {
     const bool any = depends(f, in);
+    const uint32_t moved = (uint32_t)ROW_RELATIVE | (f->indexed ? ROW_VALU : 0);
 
-    if (registers_relative(in) && !registers_none(&f->set))
+    if (in->row->flags & moved && !registers_none(&f->set))
         return false;
+    follow_index(&f->indexed, in);
     if (any && in->row->flags & (ROW_SALU | ROW_CMPX | ROW_SMEM))
         return false;
     if (any && !(in->row->flags & ROW_STORE)) {
@@ -149,6 +179,7 @@ static bool walk(struct flow *f, uint64_t begin, uint64_t load, uint64_t store)
     uint64_t at = begin;
 
     f->set = (struct registers){0};
+    f->indexed = indexed_at(f->launch->code, begin);
     f->depth = 0;
     for (unsigned n = 0; n < WITHIN; n++) {
         const struct inst *in = code_inst(f->launch->code, at);
