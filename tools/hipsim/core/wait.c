@@ -354,6 +354,7 @@ static void retire(struct wave *w, enum wait_counter counter, uint64_t gone)
             w->kept_used[queue[i].slot / 64] &= ~(UINT64_C(1) << queue[i].slot % 64);
         if (queue[i].lds_bytes)
             lds_waited(w, &queue[i]);
+        w->wg->lds_arrivals -= queue[i].arrives;
     }
     w->npending[counter] = (uint8_t)kept;
 }

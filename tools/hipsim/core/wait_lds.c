@@ -230,6 +230,7 @@ static void land(struct wave *w, struct pending *queue, unsigned n)
         if (queue[i].lds_bytes)
             lds_waited(w, &queue[i]);
         queue[i].lds_bytes = 0;
+        w->wg->lds_arrivals -= queue[i].arrives;
         queue[i].arrives = false;
     }
 }
@@ -241,6 +242,7 @@ void lds_arrives(struct wave *w, enum wait_counter counter, const struct lane_me
     if (!m->lanes)
         return;
     p->arrives = true;
+    w->wg->lds_arrivals++;
     p->barrier = (uint32_t)m->addr[__builtin_ctzll(m->lanes)];
     p->phase = (uint8_t)phase_of(w->wg, p->barrier);
     FOR_LANES(l, m->lanes)

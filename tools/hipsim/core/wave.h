@@ -250,6 +250,7 @@ struct workgroup {
     uint8_t *lds;           /* lds_bytes bytes, and padding that no access reaches */
     uint8_t *lds_valid;     /* a byte for each byte of LDS: enum lds_state bits */
     uint32_t lds_in_flight; /* number of loads to LDS in flight, of all waves */
+    uint32_t lds_arrivals;  /* number of operations in flight with `arrives` set, of all waves */
     /* loads to LDS (wait.h): the first `nlate` are LDS_LATE, ordered by arrival; the others are
      * free */
     struct late_lds **late;

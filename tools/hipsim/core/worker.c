@@ -249,7 +249,7 @@ void worker_begin(struct worker *k, uint64_t index)
     wg->at_barrier = 0;
     wg->barriers = wg->opened = 0;
     wg->signal_clock = wg->opened_clock = 0;
-    wg->lds_in_flight = 0;
+    wg->lds_in_flight = wg->lds_arrivals = 0;
     wg->nlate = 0;
     memset(wg->lds, 0, wg->lds_bytes);
     memset(wg->lds_valid, 0, wg->lds_bytes);

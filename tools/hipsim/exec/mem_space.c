@@ -347,7 +347,7 @@ static bool check_waited(struct wave *w, const struct inst *in, const struct lan
     uint64_t early = 0;
     unsigned l;
 
-    if (reads && code_isa(w->launch->code)->counter_max[WAIT_ASYNC])
+    if (reads && w->wg->lds_arrivals)
         lds_see_arrivals(w, m);
     const uint64_t any = states_of(w, m).any;
     if (any & EVERY_BYTE * LDS_LATE)

@@ -180,6 +180,7 @@ static void collect(void *ctx, struct workgroup *wg)
     p->scc_valid = w->scc_valid;
     p->exec = wave_exec(w);
     p->mode_after = w->mode;
+    p->lds_arrivals = wg->lds_arrivals;
 }
 
 /* Empty observer of instructions. With it, instructions execute one by one. */

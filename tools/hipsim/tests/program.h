@@ -53,6 +53,7 @@ struct program {
     struct fault found[4]; /* the first findings */
     unsigned places;
     bool race_incomplete;
+    uint32_t lds_arrivals; /* workgroup.lds_arrivals at the end of the last workgroup */
     struct arrival_margins margins[MARGINS];
     struct counters counters;
 };
