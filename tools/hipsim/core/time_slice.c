@@ -368,16 +368,25 @@ static bool before(const struct wave *a, const struct wave *b)
     return a->clock < b->clock || (a->clock == b->clock && a->id < b->id);
 }
 
-/* Returns the running wave with the earliest clock, but never `not`; NULL if there is none. */
-static struct wave *earliest_wave(const struct workgroup *wg, const struct wave *not)
+/* Returns the running wave with the earliest clock, and sets *second to the one after it. `first`
+ * replaces the earliest wave unless it is NULL. Both are NULL if there is no such wave. */
+static struct wave *earliest_waves(const struct workgroup *wg, struct wave *first,
+                                   struct wave **second)
 {
-    struct wave *best = NULL;
+    const struct wave *const given = first;
+    *second = NULL;
     for (uint32_t i = 0; i < wg->nwaves; i++) {
         struct wave *w = wg->waves[i];
-        if (w != not && w->state == WAVE_RUNNING && (!best || before(w, best)))
-            best = w;
+        if (w == given || w->state != WAVE_RUNNING)
+            continue;
+        if (!first || (!given && before(w, first))) {
+            *second = first;
+            first = w;
+        } else if (!*second || before(w, *second)) {
+            *second = w;
+        }
     }
-    return best;
+    return first;
 }
 
 /* Returns a random running wave. NULL: none is running. */
@@ -394,11 +403,12 @@ static struct wave *random_wave(struct worker *k)
             return &k->waves[i];
 }
 
-/* Returns the wave to run next; NULL if none can run. */
-static struct wave *next_wave(struct worker *k)
+/* Returns the wave to run next; NULL if none can run. Sets *other to the earliest of the others,
+ * NULL if there is none. */
+static struct wave *next_wave(struct worker *k, struct wave **other)
 {
     const bool seeded = k->wg.launch->order == ORDER_SEEDED;
-    return seeded ? random_wave(k) : earliest_wave(&k->wg, NULL);
+    return earliest_waves(&k->wg, seeded ? random_wave(k) : NULL, other);
 }
 
 /*
@@ -589,14 +599,14 @@ bool slice_run(struct worker *k, bool brief)
     else
         spin_leave(k);
     while (k->steps_left > 0) {
-        struct wave *w = next_wave(k);
+        struct wave *other, *w = next_wave(k, &other);
         if (!w) { /* another workgroup may have opened the cluster's barrier since */
             slice_wait_for_grid(wg);
-            w = next_wave(k);
+            w = next_wave(k, &other);
         }
         if (!w)
             break;
-        run_wave(k, w, earliest_wave(wg, w));
+        run_wave(k, w, other);
         if (atomic_load_explicit(&k->engine->stop, memory_order_relaxed) ||
             w->state == WAVE_FAULTED)
             return false;
