@@ -11,13 +11,16 @@
 #include "tools/hipsim/core/decode.h"
 #include "tools/hipsim/core/isa.h"
 #include "tools/hipsim/time/time_cu.h"
+#include "tools/hipsim/time/time_launch.h"
 
 #define MAX_WAVES 16
 
-/* Clocks at which each wave began and at which it reached s_endpgm. */
+/* Clocks at which each wave began and at which it reached s_endpgm, and the program's hottest
+ * loop. */
 struct marks {
     uint64_t first[MAX_WAVES], last[MAX_WAVES];
     uint64_t events;
+    struct time_loop loop; /* all zeros: there is no loop */
 };
 
 static void mark(void *ctx, const struct time_event *e)
@@ -78,6 +81,7 @@ static struct time_cu_result run(enum gfx_target target, const char *text, unsig
     };
     if (!time_cu_run(&launch, tc, &setup, &first, 1, &result))
         fail_msg("%s\n%s", text, launch.fault.text);
+    time_hottest_loop(tc, result.waves, &marks->loop);
     time_code_destroy(tc);
     code_destroy(code);
     free(machine);
@@ -435,6 +439,21 @@ TEST(a_launch_counts_its_matrix_clocks)
         classes += r.matrix_by[i];
     assert_int_equal(classes, r.matrix_clocks);
     assert_int_equal(r.instructions, 5 * 4);
+}
+
+/* Each SIMD has two waves. One of them ends after 20 iterations of eight slots, and the other
+ * executes 200 more. The bound counts the waves that are left. */
+TEST(the_bound_of_a_loop_counts_waves_that_run)
+{
+    struct marks m;
+    run(GFX942,
+        "v_readfirstlane_b32 s4, v0\ns_lshr_b32 s4, s4, 8\ns_mul_i32 s4, s4, 200\n"
+        "s_add_u32 s4, s4, 20\n1:\n" ADDS(8) "s_sub_u32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\n"
+                                             "s_cbranch_scc1 1b\n",
+        8, &m);
+    assert_true(m.loop.waves > 1 && m.loop.waves <= (2 * 40 + 200) / 240.0);
+    assert_true(m.loop.bound == m.loop.waves * 8 * 4 && m.loop.bound <= m.loop.clocks);
+    assert_true(m.loop.bound > 0.6 * m.loop.clocks);
 }
 
 TEST(barriers_hold_the_workgroup)

@@ -17,10 +17,11 @@
 #define FETCH_LINE 128
 #define LDS_SEGMENTS 8
 
-/* Clocks from which the ports of a SIMD are free. */
+/* Clocks from which the ports of a SIMD are free, and its number of waves that have not ended. */
 struct simd {
     uint64_t valu_free, matrix_free, scalar_free, memory_free;
     enum hipsim_stall valu_cause;
+    unsigned waves;
 };
 
 /* The LDS queue of two SIMDs. */
@@ -490,9 +491,9 @@ static void note_issue(struct time_cu *cu, const struct time_wave *tw, const str
 {
     struct time_line *line = &cu->code->lines[in->offset / 4];
     struct time_cu_result *r = &cu->result;
-    uint64_t period = (uint64_t)cu->p->issue_period;
-    uint64_t stalled = now - tw->came;
+    const uint64_t period = (uint64_t)cu->p->issue_period, stalled = now - tw->came;
     line->count++;
+    line->waves += cu->simds[tw->simd].waves;
     line->clocks += stalled + period;
     line->stall[tw->cause] += stalled;
     r->stall[tw->cause] += stalled;
@@ -654,6 +655,7 @@ bool time_cu_step(struct time_cu *cu, struct time_step *step)
     if (tw->w->state == WAVE_RUNNING)
         return fetch_next(cu, tw, now);
     tw->at = NEVER;
+    cu->simds[tw->simd].waves -= tw->w->state == WAVE_ENDED;
     if (tw->w->state == WAVE_ENDED && --cu->left[tw->group] == 0) {
         step->ended = tw->group;
         step->idle = time_group_idle(tw->w->wg);
@@ -671,16 +673,14 @@ bool time_cu_start(struct time_cu *cu, unsigned group, uint64_t index, uint64_t 
     for (uint32_t i = 0; i < cu->waves_per_group; i++) {
         const unsigned slot = group * cu->waves_per_group + i;
         struct time_wave *tw = &cu->waves[slot];
-        memset(tw, 0, sizeof(*tw));
-        tw->at = NEVER;
+        *tw = (struct time_wave){.at = NEVER, .came = at, .line = UINT64_MAX};
         if (i >= wg->nwaves)
             continue;
         tw->w = wg->waves[i];
         tw->group = group;
         tw->slot = slot;
         tw->simd = slot % SIMDS;
-        tw->came = at;
-        tw->line = UINT64_MAX;
+        cu->simds[tw->simd].waves++;
         memset(tw->owner, 0xff, sizeof(tw->owner));
         if (!fetch_next(cu, tw, at))
             return false;

@@ -21,7 +21,8 @@
 /* Profile of one instruction, summed over all waves. */
 struct time_line {
     uint64_t count;
-    uint64_t clocks;                    /* clocks from the wave's previous issue to this one */
+    uint64_t waves;  /* sum, over the issues, of the SIMD's waves that have not ended */
+    uint64_t clocks; /* clocks from the wave's previous issue to this one */
     uint64_t stall[HIPSIM_STALL_COUNT]; /* part of `clocks` by cause; the rest is issue */
 };
 

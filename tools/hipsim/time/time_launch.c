@@ -606,11 +606,11 @@ static double matrix_duty(struct timed *t)
 {
     struct time_loop loop;
     double all = (double)t->sum.matrix_clocks / (4.0 * (double)t->sum.clocks);
-    if (!time_hottest_loop(t->code, t->sum.waves, t->report->waves_per_simd, &loop))
+    if (!time_hottest_loop(t->code, t->sum.waves, &loop))
         return all;
     t->report->loop_bound = loop.bound;
     t->report->loop_cycles = loop.clocks;
-    double duty = t->report->waves_per_simd * (double)loop.mix.matrix / loop.clocks;
+    double duty = loop.waves * (double)loop.mix.matrix / loop.clocks;
     return fmax(all, fmin(duty, 1));
 }
 

@@ -26,14 +26,15 @@ int time_launch_run(struct launch *launch, const struct time_config *config,
 struct time_loop {
     uint64_t first, last; /* code offsets of the first instruction and of the backward branch */
     double iterations;    /* iterations of a wave */
+    /* mean number of waves that a SIMD holds when one of them begins an iteration */
+    double waves;
     /* clocks of one wave per iteration: modelled, and the least that are possible */
     double clocks, bound;
     struct time_mix mix; /* instructions of one wave per iteration */
 };
 /* Sets *loop to the loop of a profile of `waves` waves that has the most clocks. False if the
  * profile has no loop. */
-bool time_hottest_loop(const struct time_code *code, uint64_t waves, unsigned waves_per_simd,
-                       struct time_loop *loop);
+bool time_hottest_loop(const struct time_code *code, uint64_t waves, struct time_loop *loop);
 
 /* Writes the disassembly with the profile to the file `path`. False on a write error. See
  * trace.c. */

@@ -59,8 +59,7 @@ static bool find_loop(const struct time_code *code, uint64_t *first, uint64_t *l
     return best > 0;
 }
 
-bool time_hottest_loop(const struct time_code *code, uint64_t waves, unsigned waves_per_simd,
-                       struct time_loop *loop)
+bool time_hottest_loop(const struct time_code *code, uint64_t waves, struct time_loop *loop)
 {
     *loop = (struct time_loop){0};
     if (!waves || !find_loop(code, &loop->first, &loop->last))
@@ -80,6 +79,7 @@ bool time_hottest_loop(const struct time_code *code, uint64_t waves, unsigned wa
         packed += weight * one.packed_f32;
     }
     loop->iterations = iterations / (double)waves;
+    loop->waves = (double)code->lines[loop->first / 4].waves / iterations;
     loop->clocks = (double)range_clocks(code, loop->first, loop->last) / iterations;
     loop->mix = (struct time_mix){
         .matrix = (unsigned)(matrix + 0.5),
@@ -87,6 +87,6 @@ bool time_hottest_loop(const struct time_code *code, uint64_t waves, unsigned wa
         .valu = (unsigned)(valu + 0.5),
         .packed_f32 = (unsigned)(packed + 0.5),
     };
-    loop->bound = time_loop_bound(code->p, &loop->mix, waves_per_simd);
+    loop->bound = time_loop_bound(code->p, &loop->mix, loop->waves);
     return true;
 }

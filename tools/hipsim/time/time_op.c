@@ -362,7 +362,7 @@ void time_mix_add(struct time_mix *mix, const struct time_op *op)
     }
 }
 
-double time_loop_bound(const struct time_params *p, const struct time_mix *mix, unsigned waves)
+double time_loop_bound(const struct time_params *p, const struct time_mix *mix, double waves)
 {
     const double open = (double)(mix->matrix - mix->closed);
     const double beyond = fmax(mix->valu - open, 0), room = fmax(open - mix->valu, 0);

@@ -99,9 +99,10 @@ const char *time_unit_name(enum time_unit unit);
 
 /*
  * The instructions of one wave in an iteration of a loop. time_loop_bound() returns the least
- * clocks of an iteration with `waves` waves on a SIMD. This is the matrix time, plus vector slots
- * that do not fit into its open clocks, plus packed instructions: all of them on targets where they
- * stall, otherwise those that do not fit. Good kernels of GFX9 reach 93 to 96 % of it.
+ * clocks of an iteration with `waves` waves on a SIMD, on average. This is the matrix time, plus
+ * vector slots that do not fit into its open clocks, plus packed instructions: all of them on
+ * targets where they stall, otherwise those that do not fit. Good kernels of GFX9 reach 93 to 96 %
+ * of it.
  */
 struct time_mix {
     unsigned matrix; /* clocks of the matrix unit */
@@ -110,7 +111,7 @@ struct time_mix {
     unsigned valu;
     unsigned packed_f32; /* number of packed f32 instructions */
 };
-double time_loop_bound(const struct time_params *p, const struct time_mix *mix, unsigned waves);
+double time_loop_bound(const struct time_params *p, const struct time_mix *mix, double waves);
 
 /* Adds the clocks of one instruction to *mix. */
 void time_mix_add(struct time_mix *mix, const struct time_op *op);
