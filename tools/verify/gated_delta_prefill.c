@@ -210,6 +210,13 @@ struct chunk {
     double y[CHUNK], y_off[CHUNK], u[CHUNK], u_off[CHUNK];
     double out[CHUNK];
     double fade[CHUNK + 1]; /* product of the largest decays of all tokens before each token */
+    /* By token and channel: the decay from the chunk's start to after the token, and the bound of
+     * its relative error. */
+    double decay[CHUNK][DIM_MAX], decay_off[CHUNK][DIM_MAX];
+    /* By token: the length of the key after its decays to the chunk's end, and the largest bound of
+     * these decays' relative errors. */
+    double faded_key[CHUNK], faded_off[CHUNK];
+    double query[CHUNK]; /* length of each token's query */
 };
 
 /* Returns the relative error of the rounding of keys and queries times their decays, if each
@@ -246,21 +253,51 @@ static double decay_between(const struct chunk *x, int j, int i, int k, double *
     return exp(log);
 }
 
+/* Sets decay[k] to the decay of channel k from token j to token i. Sets off[k] to the bound of its
+ * relative error. */
+static void find_decays(const struct chunk *x, int j, int i, double *decay, double *off)
+{
+    const int different = x->channels ? x->key : 1;
+    for (int k = 0; k < different; k++)
+        decay[k] = decay_between(x, j, i, k, &off[k]);
+    for (int k = different; k < x->key; k++) {
+        decay[k] = decay[0];
+        off[k] = off[0];
+    }
+}
+
+/* Computes the decays from the chunk's start and to its end, and the lengths of its vectors. They
+ * are the same for all value elements. */
+static void find_lengths(struct chunk *x)
+{
+    double decay[DIM_MAX], off[DIM_MAX];
+    for (int i = 0; i < x->count; i++) {
+        find_decays(x, -1, i, x->decay[i], x->decay_off[i]);
+        find_decays(x, i, x->count - 1, decay, off);
+        x->faded_off[i] = 0;
+        for (int k = 0; k < x->key; k++) {
+            decay[k] *= x->t[i].k[k];
+            x->faded_off[i] = fmax(x->faded_off[i], off[k]);
+        }
+        x->faded_key[i] = vector_length(decay, x->key);
+        x->query[i] = vector_length(x->t[i].q, x->key);
+    }
+}
+
 /* Returns the coefficient of u of token j in the result of token i. `of_i` is the key or query of
- * token i, `length_i` the length of that vector. Sets *off to the bound of the coefficient's error
- * before the coefficient is stored. */
+ * token i, `length_i` the length of that vector. `decay` and `of_decay` are what find_decays() sets
+ * for both tokens. Sets *off to the bound of the coefficient's error before the coefficient is
+ * stored. */
 static double coefficient(const struct chunk *x, const double *of_i, double length_i, double own,
-                          int i, int j, double *off)
+                          int i, int j, const double *decay, const double *of_decay, double *off)
 {
     const double r_i = inverse(length_i), r_j = inverse(x->t[j].length);
     double sum = 0;
     *off = 0;
     for (int k = 0; k < x->key; k++) {
-        double of_decay;
-        const double decay = decay_between(x, j, i, k, &of_decay);
-        const double term = of_i[k] * x->t[j].k[k] * decay;
+        const double term = of_i[k] * x->t[j].k[k] * decay[k];
         sum += term;
-        *off += fabs(term) * (of_decay + 2.1 * of_factor(x) + (x->key + 8) * STORED_F + own);
+        *off += fabs(term) * (of_decay[k] + 2.1 * of_factor(x) + (x->key + 8) * STORED_F + own);
         if (x->channels && i != j)
             *off += x->tiny * (r_i * fabs(x->t[j].k[k]) + r_j * fabs(of_i[k]));
     }
@@ -275,8 +312,13 @@ static void find_coefficients(struct chunk *x)
         const struct delta_token *t = &x->t[i];
         for (int j = 0; j <= i; j++) {
             const double own = 2 * t->off.query;
-            x->a[i][j] = i == j ? 0 : coefficient(x, t->k, t->length, own, i, j, &x->a_off[i][j]);
-            x->p[i][j] = coefficient(x, t->q, t->query_length, own, i, j, &x->p_off[i][j]);
+            double decay[DIM_MAX], off[DIM_MAX];
+            find_decays(x, j, i, decay, off);
+            x->a[i][j] =
+                i == j ? 0
+                       : coefficient(x, t->k, t->length, own, i, j, decay, off, &x->a_off[i][j]);
+            x->p[i][j] =
+                coefficient(x, t->q, t->query_length, own, i, j, decay, off, &x->p_off[i][j]);
             const double least = x->tiny * inverse(x->t[j].length);
             if (i / BLOCK != j / BLOCK)
                 x->a_off[i][j] += x->unit * (fabs(x->a[i][j]) + x->a_off[i][j]) + least;
@@ -334,6 +376,7 @@ static void find_block(struct chunk *x, int first, int n)
 static void prepare(struct chunk *x)
 {
     add_gates(x);
+    find_lengths(x);
     find_coefficients(x);
     for (int first = 0; first < x->count; first += BLOCK)
         find_block(x, first, x->count - first < BLOCK ? x->count - first : BLOCK);
@@ -348,13 +391,13 @@ static double of_state(const struct chunk *x, const double *vector, double lengt
 {
     double sum = 0;
     *off = 0;
+    const double rest = 1.1 * of_factor(x), inverted = x->channels ? inverse(length) : 0;
     for (int k = 0; k < x->key; k++) {
-        double of_decay;
-        const double v = vector[k] * decay_between(x, -1, i, k, &of_decay), term = v * column[k];
+        const double v = vector[k] * x->decay[i][k], term = v * column[k];
         sum += term;
-        *off += fabs(term) *
-                    (x->unit + 1.1 * of_factor(x) + of_decay + own + (x->key + 12) * STORED_F) +
-                x->tiny * (fabs(v) + (x->channels ? fabs(column[k]) * inverse(length) : 0));
+        *off +=
+            fabs(term) * (x->unit + rest + x->decay_off[i][k] + own + (x->key + 12) * STORED_F) +
+            x->tiny * (fabs(v) + fabs(column[k]) * inverted);
     }
     return sum;
 }
@@ -392,7 +435,7 @@ static void find_off(struct chunk *x, int i)
  * length `error`. */
 static double output_off(const struct chunk *x, int i, double error)
 {
-    double off = vector_length(x->t[i].q, x->key) * x->fade[i + 1] * error + x->first_off[i];
+    double off = x->query[i] * x->fade[i + 1] * error + x->first_off[i];
     for (int j = 0; j <= i; j++) {
         const double p = fabs(x->p[i][j]) + x->p_off[i][j], u = fabs(x->u[j]);
         off += x->p_off[i][j] * u + p * x->u_off[j] +
@@ -408,19 +451,13 @@ static double state_off(const struct chunk *x, const double *before, const doubl
     const int last = x->count - 1;
     double faded = 0, off = 0, terms = 0;
     for (int k = 0; k < x->key; k++) {
-        double of_decay;
-        const double s = before[k] * decay_between(x, -1, last, k, &of_decay);
-        faded += pow(s * (of_decay + 4 * STORED_F), 2);
+        const double s = before[k] * x->decay[last][k];
+        faded += pow(s * (x->decay_off[last][k] + 4 * STORED_F), 2);
     }
     for (int i = 0; i < x->count; i++) {
-        double key[DIM_MAX], most = 0;
-        for (int k = 0; k < x->key; k++) {
-            double of_decay;
-            key[k] = x->t[i].k[k] * decay_between(x, i, last, k, &of_decay);
-            most = fmax(most, of_decay);
-        }
-        const double k = vector_length(key, x->key), u = fabs(x->u[i]) + x->u_off[i];
-        off += k * (x->u_off[i] + u * (x->unit + 1.1 * of_factor(x) + most + x->t[i].off.key));
+        const double k = x->faded_key[i], u = fabs(x->u[i]) + x->u_off[i];
+        off += k * (x->u_off[i] +
+                    u * (x->unit + 1.1 * of_factor(x) + x->faded_off[i] + x->t[i].off.key));
         off += x->tiny * x->t[i].length * k;
         if (x->channels)
             off += x->tiny * sqrt(x->key) * u * inverse(x->t[i].length);
