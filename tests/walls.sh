@@ -50,6 +50,7 @@ tools/attnc/report ops pack ir templates targets compiler runtime tools/verify t
 tools/attnc/tune ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli tools/attnc/compile tools/attnc/describe tools/attnc/trace tools/attnc/report tools/attnc/tune
 tools/attnc/bench ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli tools/attnc/trace tools/attnc/tune tools/attnc/bench
 tools/attnc/on_gpu ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli tools/attnc/on_gpu
+tools/attnc/limits ops ir templates targets tools/attnc/limits
 tools/attnc/step ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli tools/attnc/compile tools/attnc/describe tools/attnc/trace tools/attnc/tune tools/attnc/bench tools/attnc/step
 ROWS
 exit $status

@@ -14,8 +14,8 @@
 #include "templates/pipeline/pipeline.h"
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/json.h"
-#include "tools/attnc/cli/help_limits.h"
 #include "tools/attnc/cli/op_help.h"
+#include "tools/attnc/cli/op_limits.h"
 
 /* True if a kernel of op `t` may have field `f` in a description. */
 static bool takes(const struct att_template *t, enum att_field f) { return t->takes >> f & 1; }
@@ -92,6 +92,13 @@ static void print_op(const struct att_template *t)
             printf(" %s", att_fields[f].name);
     }
     fputs("\n\n", stdout);
+}
+
+/* Prints the limits of an op's kernels. */
+static void print_limits(const struct att_template *t)
+{
+    for (const char *const *line = op_limits(t->name); line && *line; line++)
+        puts(*line);
 }
 
 /* Prints which values of an op's fields `attnc build` accepts. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/attnc/cli/help_limits_text.h"
+#include "tools/attnc/limits/limits_text.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -20,6 +20,34 @@ void text_add(struct text *t, const char *format, ...)
         t->length += (size_t)n < room ? (size_t)n : room - 1;
 }
 
+/* Prints text as a part of a string of C. */
+static void print_escaped(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] == '"' || text[i] == '\\')
+            putchar('\\');
+        putchar(text[i]);
+    }
+}
+
+/* Prints an element of an array of strings in C: `lead` and `length` bytes of `text`. */
+static void print_string(const char *lead, const char *text, size_t length)
+{
+    fputs("    \"", stdout);
+    print_escaped(lead, strlen(lead));
+    print_escaped(text, length);
+    puts("\",");
+}
+
+void text_line(const char *line) { print_string("", line, strlen(line)); }
+
+void text_heading(const char *line)
+{
+    text_line("");
+    text_line(line);
+    text_line("");
+}
+
 void text_print(struct text *t, const char *first, const char *next)
 {
     const char *lead = first, *at = t->at;
@@ -31,7 +59,7 @@ void text_print(struct text *t, const char *first, const char *next)
                 n--;
             n = n ? n : room;
         }
-        printf("%s%.*s\n", lead, (int)n, at);
+        print_string(lead, at, n);
         at += n + (at[n] == ' ');
         lead = next;
     }

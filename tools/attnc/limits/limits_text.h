@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This file declares the texts of `attnc help limits`: sets of numbers in words, and lines that are
- * wrapped. */
-#ifndef TOOLS_ATTNC_HELP_LIMITS_TEXT_H
-#define TOOLS_ATTNC_HELP_LIMITS_TEXT_H
+ * wrapped. Lines are printed as strings of C, since the build makes a C file of them. */
+#ifndef TOOLS_ATTNC_LIMITS_TEXT_H
+#define TOOLS_ATTNC_LIMITS_TEXT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +15,12 @@ struct text {
 
 /** Appends formatted text; what does not fit is cut off. */
 void text_add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Prints a line as it is. */
+void text_line(const char *line);
+
+/** Prints a line with an empty one before and after it. */
+void text_heading(const char *line);
 
 /** Prints the line, wrapped at 100 columns, and empties it. `first` begins its first printed line,
  * `next` every other. */

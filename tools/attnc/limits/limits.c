@@ -3,15 +3,14 @@
  * This file finds the limits of an op. It calls the check of the op's template with one field
  * changed from its default, then with every pair. So the limits are the same as in `attnc build`.
  */
-#include "tools/attnc/cli/help_limits.h"
+#include "tools/attnc/limits/limits.h"
 
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "targets/tgt.h"
 #include "templates/template.h"
-#include "tools/attnc/cli/help_limits_text.h"
+#include "tools/attnc/limits/limits_text.h"
 
 /* A field's value other than its default, for a field that is no integer. Some values have kernels
  * only together with choices of other fields. */
@@ -490,7 +489,9 @@ static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAM
     }
     const int ratio = limits_ratio(sets, base);
     if (ratio) {
-        printf("    - at most %d times head_dim\n", ratio);
+        struct text t = {0};
+        text_add(&t, "at most %d times head_dim", ratio);
+        text_print(&t, "    - ", "      ");
         return;
     }
     int first = 1, last = LIMITS_DENSE - 1;
@@ -521,8 +522,7 @@ static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAM
     }
 }
 
-/* Returns the largest sample of integer field `f` that every target compiles; 0 if there is
- * none. */
+/* Returns the largest sample of integer field `f` that every target compiles, or 0. */
 static int largest_of(const struct op_limits *l, enum att_field f)
 {
     static uint8_t has[LIMITS_SAMPLES];
@@ -743,7 +743,7 @@ static void print_clashes(const struct op_limits *l, int a, bool *any)
         name_exceptions(l, a, i, except, &t);
         text_add(&t, ": %s", why.text);
         if (!*any)
-            puts("\nNo kernel has:\n");
+            text_heading("No kernel has:");
         *any = true;
         text_print(&t, "- ", "  ");
     }
@@ -788,7 +788,7 @@ void print_limits(const struct att_template *op)
     }
     print_flags(&l);
     if (!has_fields)
-        puts("- one, which has no fields");
+        text_line("- one, which has no fields");
     bool any = false;
     for (int i = 0; i < l.count; i++)
         print_clashes(&l, i, &any);
