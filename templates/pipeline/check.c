@@ -179,10 +179,12 @@ static bool check_values(const struct check *c)
 {
     for (unsigned i = 0; i < c->plan->n_rows; i++) {
         const struct pipe_row *const r = &c->plan->row[i];
-        for (unsigned slot = 0; slot < N_SLOTS; slot++) {
-            if (pipe_reads(r) >> slot & 1 && !check_read(c, i, slot))
+        const uint32_t reads = pipe_reads(r), writes = pipe_writes(r);
+        for (uint32_t rest = reads | writes; rest; rest &= rest - 1) {
+            const unsigned slot = (unsigned)__builtin_ctz(rest);
+            if (reads >> slot & 1 && !check_read(c, i, slot))
                 return false;
-            if (pipe_writes(r) >> slot & 1 && !check_write(c, r, slot))
+            if (writes >> slot & 1 && !check_write(c, r, slot))
                 return false;
         }
     }
