@@ -309,12 +309,14 @@ static void fill(struct call *c)
         operand_set_random(call_operand(c, COMPRESS_WEIGHT), &c->random);
     for (int t = 0; t < a->tokens; t++)
         operand_set_int(call_operand(c, COMPRESS_SLOT_MAPPING), AT(t), own->rows[t]);
-    for (int i = 0; angles->given && i < angles->dims[0]; i++)
-        for (int d = 0; d < angles->dims[1]; d++) {
-            const int pairs = (int)angles->dims[1] / 2;
-            const double angle = i * pow(10000, -(d % pairs) / (double)pairs);
+    for (int d = 0; angles->given && d < angles->dims[1]; d++) {
+        const int pairs = (int)angles->dims[1] / 2;
+        const double frequency = pow(10000, -(d % pairs) / (double)pairs);
+        for (int i = 0; i < angles->dims[0]; i++) {
+            const double angle = i * frequency;
             operand_set(angles, AT(i, d), (float)(d < pairs ? cos(angle) : sin(angle)));
         }
+    }
 }
 
 /* The functions from here on compare the results of a call. */

@@ -167,13 +167,15 @@ static void fill(struct call *c)
                 operand_set(q, AT(t, h, d),
                             call_has(c, ZEROS) && h % 2 ? 0 : random_value(&c->random));
         }
-    for (int i = 0; i < POSITIONS; i++)
-        for (int d = 0; d < REF_INDEX_ROTARY / 2; d++) {
-            const double angle = i * pow(10000, -d / 32.0);
+    for (int d = 0; d < REF_INDEX_ROTARY / 2; d++) {
+        const double frequency = pow(10000, -d / 32.0);
+        for (int i = 0; i < POSITIONS; i++) {
+            const double angle = i * frequency;
             operand_set(call_operand(c, INDEXER_ROPE_CACHE_COS_SIN), AT(i, d), (float)cos(angle));
             operand_set(call_operand(c, INDEXER_ROPE_CACHE_COS_SIN),
                         AT(i, REF_INDEX_ROTARY / 2 + d), (float)sin(angle));
         }
+    }
     for (int t = 0; t < s->tokens; t++) {
         operand_set_int(call_operand(c, INDEXER_ROPE_CACHE_POSITIONS), AT(t),
                         call_has(c, TIES)       ? 0

@@ -22,14 +22,6 @@ struct operand_rows {
     int64_t length; /* number of elements of a row */
 };
 
-int64_t operand_index(const struct operand *o, const int64_t at[])
-{
-    int64_t index = 0;
-    for (int k = 0; k < o->schema.ndim; k++)
-        index += at[k] * o->strides[k];
-    return index;
-}
-
 int64_t operand_count(const struct operand *o)
 {
     int64_t count = 1;

@@ -49,7 +49,13 @@ struct operand {
 };
 
 /** Returns the distance of an element from the first one, in elements. */
-int64_t operand_index(const struct operand *o, const int64_t at[]);
+static inline int64_t operand_index(const struct operand *o, const int64_t at[])
+{
+    int64_t index = 0;
+    for (int k = 0; k < o->schema.ndim; k++)
+        index += at[k] * o->strides[k];
+    return index;
+}
 
 /** Returns the number of elements: the product of the dimensions. */
 int64_t operand_count(const struct operand *o);
