@@ -448,10 +448,18 @@ static bool open_hook(struct verify_run *run, uint32_t n, const struct attn_kern
     return false;
 }
 
+/* True if the shape is of the share that run->every and run->turn give the kernel. `place` is its
+ * number among the shapes that the kernel takes. */
+static bool has_turn(const struct verify_run *run, size_t place)
+{
+    return run->every <= 1 || place % run->every == run->turn % run->every;
+}
+
 void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
                   const struct verify_op *op)
 {
     struct hook *hook;
+    size_t taken = 0;
     bool covered = open_hook(run, n, info, &hook);
     for (size_t i = 0; covered && i < op->shape_count && verify_wants_more(run); i++) {
         struct call c = {
@@ -472,7 +480,7 @@ void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_i
         covered = !fault;
         if (fault)
             verify_report_fault(run, info->name, fault);
-        else if (!op->takes || op->takes(&c))
+        else if ((!op->takes || op->takes(&c)) && has_turn(run, taken++))
             verify_shape(run, info, &c);
     }
     hook_close(hook);

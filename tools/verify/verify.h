@@ -102,7 +102,10 @@ struct verify_run {
     int name_width, shape_width;
     size_t rows, failures; /* lines printed, and lines that failed; counted by verify_report() */
     size_t enough;         /* rows after which a kernel is done; 0: all shapes run */
-    double worst;          /* largest error relative to its bound, set by verify_report() */
+    /* One in `every` shapes of a kernel runs, the one at place `turn` of them (modulo `every`) and
+     * those that follow it; 0 or 1: all shapes run. */
+    size_t every, turn;
+    double worst; /* largest error relative to its bound, set by verify_report() */
 
     /** Prints a row. The row failed if row->fault is not "". */
     void (*print)(const struct verify_run *run, const struct verify_row *row);
