@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Integer and bit operations; vop_int.def has the operations. */
 #include "lanes.h"
+#include "saturate.h"
 
 static inline uint32_t reverse32(uint32_t v)
 {
@@ -30,42 +31,6 @@ static inline uint32_t sign_run(uint32_t v)
 static inline int32_t sx24(uint32_t v)
 {
     return (int32_t)(v << 8) >> 8;
-}
-
-/* Return v as an integer of the type in the name; with `clamp` it saturates, otherwise its low bits
- * are kept. */
-static inline uint32_t sat_u32(uint64_t v, bool clamp)
-{
-    return clamp && v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
-}
-
-static inline uint32_t sat_i32(int64_t v, bool clamp)
-{
-    int64_t c = v < INT32_MIN ? INT32_MIN : v > INT32_MAX ? INT32_MAX : v;
-    return (uint32_t)(clamp ? c : v);
-}
-
-static inline uint32_t sat_u16(int32_t v, bool clamp)
-{
-    int32_t c = v < 0 ? 0 : v > 0xffff ? 0xffff : v;
-    return (uint32_t)(clamp ? c : v);
-}
-
-static inline uint32_t sat_i16(int32_t v, bool clamp)
-{
-    int32_t c = v < INT16_MIN ? INT16_MIN : v > INT16_MAX ? INT16_MAX : v;
-    return (uint32_t)(clamp ? c : v);
-}
-
-static inline uint32_t sat_u16_wide(uint64_t v, bool clamp)
-{
-    return (uint32_t)(clamp && v > 0xffff ? 0xffff : v);
-}
-
-static inline uint32_t sat_i16_wide(int64_t v, bool clamp)
-{
-    int64_t c = v < INT16_MIN ? INT16_MIN : v > INT16_MAX ? INT16_MAX : v;
-    return (uint32_t)(clamp ? c : v);
 }
 
 /* Return v limited to the integer type in the name, as its bits. */
@@ -171,30 +136,6 @@ static inline int32_t med_i32(int32_t a, int32_t b, int32_t c)
 static inline uint32_t med_u32(uint32_t a, uint32_t b, uint32_t c)
 {
     return max_u32(min_u32(a, b), min_u32(max_u32(a, b), c));
-}
-
-/* Returns |a - b| of unsigned integers. */
-static inline uint32_t diff(uint32_t a, uint32_t b)
-{
-    return a > b ? a - b : b - a;
-}
-
-/* V_SAD_U8: returns the sum of the absolute differences of four bytes. */
-static inline uint32_t sad_u8(uint32_t a, uint32_t b)
-{
-    uint32_t sum = 0;
-    for (unsigned k = 0; k < 32; k += 8)
-        sum += diff(a >> k & 0xff, b >> k & 0xff);
-    return sum;
-}
-
-/* V_MSAD_U8: returns a plus V_SAD_U8's sum, without the bytes that are zero in b. */
-static inline uint32_t msad_u8(uint32_t a, uint32_t b)
-{
-    uint32_t sum = 0;
-    for (unsigned k = 0; k < 32; k += 8)
-        sum += b >> k & 0xff ? diff(a >> k & 0xff, b >> k & 0xff) : 0;
-    return sum;
 }
 
 /* V_LERP_U8: returns the averages of four bytes, rounded up in bytes for which bit 0 of c's byte is

@@ -7,6 +7,7 @@
 #include <fenv.h>
 
 #include "lanes.h"
+#include "saturate.h"
 
 #define HEAD(op) \
     static void k_##op(struct lanes *x) \
@@ -15,20 +16,6 @@
         const uint32_t *s0 = x->s[0], *s1 = x->s[1], *s2 = x->s[2]; \
         const bool clamp = x->in->clamp; \
         (void)s0, (void)s1, (void)s2, (void)clamp;
-
-/* Returns the low 16 bits of v, or with `clamp` v limited to a signed 16-bit integer. */
-static inline uint32_t sat16s(int64_t v, bool clamp)
-{
-    int64_t c = v < INT16_MIN ? INT16_MIN : v > INT16_MAX ? INT16_MAX : v;
-    return (uint32_t)(clamp ? c : v) & 0xffff;
-}
-
-/* Returns the low 16 bits of v, or with `clamp` v limited to an unsigned 16-bit integer. */
-static inline uint32_t sat16u(int64_t v, bool clamp)
-{
-    int64_t c = v < 0 ? 0 : v > UINT16_MAX ? UINT16_MAX : v;
-    return (uint32_t)(clamp ? c : v) & 0xffff;
-}
 
 /* Declares a half of each source, from bit `sh` on, as int64_t with the value of 16-bit type t. */
 #define HALVES(t, sh) \
@@ -47,13 +34,13 @@ static inline uint32_t sat16u(int64_t v, bool clamp)
             d[i] = low | high << 16; \
         } \
     }
-PACK(pk_mad_i16, int16_t, sat16s(a * b + c, clamp))
-PACK(pk_mad_u16, uint16_t, sat16u(a * b + c, clamp))
+PACK(pk_mad_i16, int16_t, sat_i16(a * b + c, clamp))
+PACK(pk_mad_u16, uint16_t, sat_u16(a * b + c, clamp))
 PACK(pk_mul_lo_u16, uint16_t, (uint32_t)(a * b))
-PACK(pk_add_i16, int16_t, sat16s(a + b, clamp))
-PACK(pk_sub_i16, int16_t, sat16s(a - b, clamp))
-PACK(pk_add_u16, uint16_t, sat16u(a + b, clamp))
-PACK(pk_sub_u16, uint16_t, sat16u(a - b, clamp))
+PACK(pk_add_i16, int16_t, sat_i16(a + b, clamp))
+PACK(pk_sub_i16, int16_t, sat_i16(a - b, clamp))
+PACK(pk_add_u16, uint16_t, sat_u16(a + b, clamp))
+PACK(pk_sub_u16, uint16_t, sat_u16(a - b, clamp))
 PACK(pk_lshlrev_b16, uint16_t, (uint32_t)b << (a & 15))
 PACK(pk_lshrrev_b16, uint16_t, (uint32_t)b >> (a & 15))
 PACK(pk_ashrrev_i16, int16_t, (uint32_t)((int32_t)b >> (a & 15)))
@@ -234,23 +221,17 @@ static inline float bhalf_at(uint32_t u, unsigned shift)
     return flushed(bf16_to_f32(u >> shift & 0xffff));
 }
 
-#define DOT(op, expr) \
+#define DOT(op, flips, expr) \
     HEAD(op) \
+        const uint32_t flip = flips; \
         EACH_LANE { \
-            uint32_t a = s0[i], b = s1[i], c = s2[i]; \
+            uint32_t a = s0[i], b = s1[i], c = s2[i] ^ flip; \
             d[i] = expr; \
         } \
     }
 /* NEG negates the f32 of source 2. LLVM sets NEG and NEG_HI for a negated f32, so NEG_HI has no
  * effect. */
-#define DOT_F(op, expr) \
-    HEAD(op) \
-        const uint32_t flip = (uint32_t)(x->in->neg_lo & 4) << 29; \
-        EACH_LANE { \
-            uint32_t a = s0[i], b = s1[i], c = s2[i] ^ flip; \
-            d[i] = canonical(expr); \
-        } \
-    }
+#define DOT_F(op, expr) DOT(op, (uint32_t)(x->in->neg_lo & 4) << 29, canonical(expr))
 
 /* Returns the bits of r, with any NaN replaced by the default NaN. */
 static inline uint32_t canonical(float r)
@@ -264,19 +245,6 @@ DOT_F(dot2_f32_bf16, flushed(bhalf_at(a, 0) * bhalf_at(b, 0) + bhalf_at(a, 16) *
                              + flushed(as_f32(c))))
 DOT_F(dot2c_f32_bf16, flushed(flushed(as_f32(c)) + bhalf_at(a, 0) * bhalf_at(b, 0)
                               + bhalf_at(a, 16) * bhalf_at(b, 16)))
-
-/* Returns the low 32 bits of v, or with `clamp` v limited to a signed 32-bit integer. */
-static inline uint32_t sat32s(int64_t v, bool clamp)
-{
-    int64_t c = v < INT32_MIN ? INT32_MIN : v > INT32_MAX ? INT32_MAX : v;
-    return (uint32_t)(clamp ? c : v);
-}
-
-/* Returns the low 32 bits of v, or with `clamp` v limited to an unsigned 32-bit integer. */
-static inline uint32_t sat32u(uint64_t v, bool clamp)
-{
-    return clamp && v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
-}
 
 /* Returns the `width` bits of v from bit `at` on, sign-extended. */
 static inline int32_t field_s(uint32_t v, unsigned at, unsigned width)
@@ -308,12 +276,13 @@ static inline uint64_t dot_u(uint32_t a, uint32_t b, unsigned width)
     return sum;
 }
 
-DOT(dot2_i32_i16, sat32s(dot_s(a, b, 16) + (int32_t)c, clamp))
-DOT(dot2_u32_u16, sat32u(dot_u(a, b, 16) + c, clamp))
-DOT(dot4_i32_i8, sat32s(dot_s(a, b, 8) + (int32_t)c, clamp))
-DOT(dot4_u32_u8, sat32u(dot_u(a, b, 8) + c, clamp))
-DOT(dot8_i32_i4, sat32s(dot_s(a, b, 4) + (int32_t)c, clamp))
-DOT(dot8_u32_u4, sat32u(dot_u(a, b, 4) + c, clamp))
+#define DOT_I(op, expr) DOT(op, 0, expr)
+DOT_I(dot2_i32_i16, sat_i32(dot_s(a, b, 16) + (int32_t)c, clamp))
+DOT_I(dot2_u32_u16, sat_u32(dot_u(a, b, 16) + c, clamp))
+DOT_I(dot4_i32_i8, sat_i32(dot_s(a, b, 8) + (int32_t)c, clamp))
+DOT_I(dot4_u32_u8, sat_u32(dot_u(a, b, 8) + c, clamp))
+DOT_I(dot8_i32_i4, sat_i32(dot_s(a, b, 4) + (int32_t)c, clamp))
+DOT_I(dot8_u32_u4, sat_u32(dot_u(a, b, 4) + c, clamp))
 
 #define ROW(op, fn, fl, gfx, t, ...) \
     {.name = "v_" #op, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))k_##fn, .dst = t, \

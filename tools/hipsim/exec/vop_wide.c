@@ -7,6 +7,7 @@
 #include <float.h>
 
 #include "lanes.h"
+#include "saturate.h"
 
 /* Kernels and rows have one line each. */
 /* clang-format off */
@@ -59,31 +60,14 @@ WIDE(mad_i64_i32, int64_t c = (int64_t)row64(s2, i);
      d2[i] = sign ? ~0u : 0;
      set_row64(d, i, clamp && over ? (p < 0 ? (uint64_t)INT64_MIN : (uint64_t)INT64_MAX) : r))
 
-/* Returns |a - b| of two bytes. */
-static inline uint32_t absdiff8(uint32_t a, uint32_t b)
-{
-    return a > b ? a - b : b - a;
-}
-
-/* Returns the sum of the absolute differences of four bytes; with `masked` without bytes that are
- * zero in b. */
-static inline uint32_t sad4(uint32_t a, uint32_t b, bool masked)
-{
-    uint32_t sum = 0;
-    for (unsigned k = 0; k < 32; k += 8)
-        sum += masked && !(b >> k & 0xff) ? 0 : absdiff8(a >> k & 0xff, b >> k & 0xff);
-    return sum;
-}
-
-/* V_QSAD_PK_U16_U8, with `masked` V_MQSAD: adds sad4() of b and the bytes of a from byte k on to
+/* V_QSAD_PK_U16_U8, with `masked` V_MQSAD: adds sad_u8() of b and the bytes of a from byte k on to
  * half k of c. */
 static inline uint64_t qsad(uint64_t a, uint32_t b, uint64_t c, bool masked, bool clamp)
 {
     uint64_t r = 0;
     for (unsigned k = 0; k < 4; k++) {
-        uint32_t sum = sad4((uint32_t)(a >> 8 * k), b, masked) + (uint32_t)(c >> 16 * k & 0xffff);
-        sum = clamp && sum > 0xffff ? 0xffff : sum & 0xffff;
-        r |= (uint64_t)sum << 16 * k;
+        uint32_t sum = sad_u8((uint32_t)(a >> 8 * k), b, masked) + (uint32_t)(c >> 16 * k & 0xffff);
+        r |= (uint64_t)(sat_u16(sum, clamp) & 0xffff) << 16 * k;
     }
     return r;
 }
@@ -98,9 +82,9 @@ static void k_mqsad_u32_u8(struct lanes *x)
         uint64_t a = row64(x->s[0], i);
         uint32_t b = x->s[1][i], sums[4];
         for (unsigned k = 0; k < 4; k++) {
-            uint64_t sum = (uint64_t)sad4((uint32_t)(a >> 8 * k), b, true)
+            uint64_t sum = (uint64_t)sad_u8((uint32_t)(a >> 8 * k), b, true)
                 + x->s[2][k * WAVE_LANES + i];
-            sums[k] = x->in->clamp && sum > UINT32_MAX ? UINT32_MAX : (uint32_t)sum;
+            sums[k] = sat_u32(sum, x->in->clamp);
         }
         for (unsigned k = 0; k < 4; k++)
             x->d[k * WAVE_LANES + i] = sums[k];
