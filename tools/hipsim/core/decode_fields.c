@@ -150,8 +150,7 @@ static bool decode_smem(struct inst *in)
         set_register(&in->src[0], OPND_SGPR, bits(w, 5, 0) * 2, row->src[0]);
     bool soffset_en = bits(w, 14, 14), imm = bits(w, 17, 17);
     in->sc0 = bits(w, 16, 16);
-    bool returns = !(row->flags & ROW_LOAD && row->flags & ROW_STORE) || in->sc0;
-    if (row->dst && returns)
+    if (row->dst && returns_data(in))
         set_register(&in->dst, OPND_SGPR, bits(w, 12, 6), row->dst);
     if (row->src[2])
         set_register(&in->src[2], OPND_SGPR, bits(w, 12, 6), row->src[2]);
@@ -317,11 +316,7 @@ static bool decode_vop3p(struct inst *in)
 {
     const struct op_row *row = in->row;
     uint32_t w = in->raw[0], w1 = in->raw[1];
-    in->neg_hi = (uint8_t)bits(w, 10, 8);
-    in->neg_lo = (uint8_t)bits(w1, 31, 29);
-    in->op_sel = (uint8_t)bits(w, 13, 11);
-    in->op_sel_hi = (uint8_t)(bits(w1, 28, 27) | bits(w, 14, 14) << 2);
-    in->clamp = bits(w, 15, 15);
+    set_packed(in, w, w1);
     for (unsigned i = 0; i < 3; i++) {
         if (!row->src[i])
             continue;
@@ -384,9 +379,7 @@ static bool decode_ds(struct inst *in)
     const struct op_row *row = in->row;
     uint32_t w = in->raw[0], w1 = in->raw[1];
     enum opnd_kind data = bits(w, 25, 25) ? OPND_AGPR : OPND_VGPR;
-    in->imm_offset = (int32_t)bits(w, 15, 0);
-    in->offset0 = (uint8_t)bits(w, 7, 0);
-    in->offset1 = (uint8_t)bits(w, 15, 8);
+    set_ds_offsets(in, w);
     in->gds = bits(w, 16, 16);
     if (row->src[0])
         set_register(&in->src[0], OPND_VGPR, bits(w1, 7, 0), row->src[0]);
@@ -420,8 +413,7 @@ static bool decode_flat(struct inst *in)
                      segment == 1 || has_saddr ? T_U32 : T_U64);
     if (row->src[1])
         set_register(&in->src[1], data, bits(w1, 15, 8), row->src[1]);
-    bool returns = !(row->flags & ROW_LOAD && row->flags & ROW_STORE) || in->sc0;
-    if (row->dst && returns)
+    if (row->dst && returns_data(in))
         set_register(&in->dst, data, bits(w1, 31, 24), row->dst);
     return true;
 }
@@ -452,8 +444,7 @@ static bool decode_mubuf(struct inst *in)
     set_register(&in->src[2], OPND_SGPR, bits(w1, 20, 16) * 4, T_B128);
     if (row->src[1])
         set_register(&in->src[1], data, bits(w1, 15, 8), row->src[1]);
-    bool returns = !(row->flags & ROW_LOAD && row->flags & ROW_STORE) || in->sc0;
-    if (row->dst && returns && !in->lds)
+    if (row->dst && returns_data(in) && !in->lds)
         set_register(&in->dst, data, bits(w1, 15, 8), row->dst);
     return set_source(in, &in->src[3], bits(w1, 31, 24), T_U32);
 }
@@ -474,6 +465,17 @@ static void limit_selects(struct inst *in)
         o->sel = SDWA_DWORD;
 }
 
+unsigned set_old_value(struct inst *in)
+{
+    const struct op_row *row = in->row;
+    const unsigned k = row->src[3] ? 3 : 2;
+    if (!(row->flags & ROW_DST_IS_SRC) || !(row->flags & ROW_VALU))
+        return INST_MAX_SRC;
+    set_register(&in->src[k], (enum opnd_kind)in->dst.kind, in->dst.reg, row->src[k]);
+    in->src[k].neg = in->src[k].abs = false;
+    return k;
+}
+
 /* Adds the operands that no field of the encoding names. */
 static void set_implicit(struct inst *in)
 {
@@ -487,12 +489,7 @@ static void set_implicit(struct inst *in)
         set_register(&in->src[3], OPND_SGPR, SGPR_VCC, T_MASK);
     if (row->flags & ROW_BRANCH && strncmp(row->name, "s_cbranch_vcc", 13) == 0)
         set_register(&in->src[0], OPND_SGPR, SGPR_VCC, T_MASK);
-    if (row->flags & ROW_DST_IS_SRC && row->flags & ROW_VALU) {
-        unsigned k = row->src[3] ? 3 : 2;
-        struct opnd *o = &in->src[k];
-        set_register(o, (enum opnd_kind)in->dst.kind, in->dst.reg, row->src[k]);
-        o->neg = o->abs = false;
-    }
+    set_old_value(in);
     if (row->flags & ROW_ACC_MOV)
         in->dst.kind = in->src[0].kind = OPND_AGPR;
 }

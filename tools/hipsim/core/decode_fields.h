@@ -57,6 +57,34 @@ void set_dpp(struct inst *in, uint32_t word);
  * the fields OMOD, ABS and NEG, which the instruction lacks; sets these members to 0. */
 void set_bitop3(struct inst *in, uint32_t w, uint32_t w1);
 
+/* Sets the modifiers of VOP3P from its dwords `w` and `w1`: op_sel, neg and clamp. */
+static inline void set_packed(struct inst *in, uint32_t w, uint32_t w1)
+{
+    in->neg_hi = (uint8_t)bits(w, 10, 8);
+    in->neg_lo = (uint8_t)bits(w1, 31, 29);
+    in->op_sel = (uint8_t)bits(w, 13, 11);
+    in->op_sel_hi = (uint8_t)(bits(w1, 28, 27) | bits(w, 14, 14) << 2);
+    in->clamp = bits(w, 15, 15);
+}
+
+/* Sets the offsets of a DS instruction from its first dword. */
+static inline void set_ds_offsets(struct inst *in, uint32_t w)
+{
+    in->imm_offset = (int32_t)bits(w, 15, 0);
+    in->offset0 = (uint8_t)bits(w, 7, 0);
+    in->offset1 = (uint8_t)bits(w, 15, 8);
+}
+
+/* True if the memory instruction writes registers. An atomic does so if in->sc0 is set. */
+static inline bool returns_data(const struct inst *in)
+{
+    return !(in->row->flags & ROW_LOAD && in->row->flags & ROW_STORE) || in->sc0;
+}
+
+/* Sets the source that is the destination's old value, of a VALU instruction that has one. Returns
+ * its index; INST_MAX_SRC if there is none. */
+unsigned set_old_value(struct inst *in);
+
 /* Sets in->nsrc, in->max_vgpr, max_agpr and max_sgpr, and the bits of in->form for modifiers.
  * `vgprs` and `sgprs` are the numbers of registers that the target has. False if an operand has a
  * register that does not exist. */

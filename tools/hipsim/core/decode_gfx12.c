@@ -367,11 +367,7 @@ static bool decode_vop3p(struct inst *in)
 {
     const struct op_row *row = in->row;
     const uint32_t w = in->raw[0], w1 = in->raw[1];
-    in->neg_hi = (uint8_t)bits(w, 10, 8);
-    in->neg_lo = (uint8_t)bits(w1, 31, 29);
-    in->op_sel = (uint8_t)bits(w, 13, 11);
-    in->op_sel_hi = (uint8_t)(bits(w1, 28, 27) | bits(w, 14, 14) << 2);
-    in->clamp = bits(w, 15, 15);
+    set_packed(in, w, w1);
     for (unsigned i = 0; i < 3; i++) {
         if (!row->src[i])
             continue;
@@ -399,11 +395,7 @@ static bool decode_wmma(struct inst *in)
     const struct op_row *row = in->row;
     const unsigned first = in->ndwords == 4 ? 2 : 0;
     const uint32_t w = in->raw[first], w1 = in->raw[first + 1];
-    in->neg_hi = (uint8_t)bits(w, 10, 8);
-    in->neg_lo = (uint8_t)bits(w1, 31, 29);
-    in->op_sel = (uint8_t)bits(w, 13, 11);
-    in->op_sel_hi = (uint8_t)(bits(w1, 28, 27) | bits(w, 14, 14) << 2);
-    in->clamp = bits(w, 15, 15);
+    set_packed(in, w, w1);
     for (unsigned i = 0; i < 3; i++)
         if (row->src[i] &&
             !set_source(in, &in->src[i], bits(w1, 9 * i + 8, 9 * i), row->src[i], (enum msb_of)i))
@@ -549,9 +541,7 @@ static bool decode_ds(struct inst *in)
 {
     const struct op_row *row = in->row;
     const uint32_t w = in->raw[0], w1 = in->raw[1];
-    in->imm_offset = (int32_t)bits(w, 15, 0);
-    in->offset0 = (uint8_t)bits(w, 7, 0);
-    in->offset1 = (uint8_t)bits(w, 15, 8);
+    set_ds_offsets(in, w);
     if (row->src[0])
         set_vgpr(in, &in->src[0], bits(w1, 7, 0), row->src[0], MSB_SRC0);
     if (row->src[1])
@@ -561,12 +551,6 @@ static bool decode_ds(struct inst *in)
     if (row->dst)
         set_vgpr(in, &in->dst, bits(w1, 31, 24), row->dst, MSB_DST);
     return true;
-}
-
-/* True if the instruction writes registers. An atomic does if its TH field says so. */
-static bool returns(const struct inst *in)
-{
-    return !(in->row->flags & ROW_LOAD && in->row->flags & ROW_STORE) || in->sc0;
 }
 
 /* Selects the counter: loads to LDS have ASYNCcnt, and stores and atomics without a result
@@ -612,7 +596,7 @@ static bool decode_flat(struct inst *in)
     if (row->flags & ROW_LDS_DMA) /* vdst is the VGPR with the LDS address */
         set_vgpr(in, &in->src[3], row->flags & ROW_STORE ? bits(w1, 30, 23) : bits(w1, 7, 0), T_U32,
                  row->flags & ROW_STORE ? MSB_SRC1 : MSB_DST);
-    if (row->dst && returns(in))
+    if (row->dst && returns_data(in))
         set_vgpr(in, &in->dst, bits(w1, 7, 0), row->dst, MSB_DST);
     return true;
 }
@@ -633,7 +617,7 @@ static bool decode_buffer(struct inst *in)
     set_register(&in->src[2], OPND_SGPR, bits(w1, 17, 9), T_B128);
     if (row->src[1])
         set_vgpr(in, &in->src[1], bits(w1, 7, 0), row->src[1], MSB_DST);
-    if (row->dst && returns(in))
+    if (row->dst && returns_data(in))
         set_vgpr(in, &in->dst, bits(w1, 7, 0), row->dst, MSB_DST);
     set_sgpr(&in->src[3], bits(w, 6, 0), T_U32);
     return true;
@@ -659,15 +643,11 @@ static void set_implicit(struct inst *in)
     const struct op_row *row = in->row;
     if (row->flags & ROW_BRANCH && strncmp(row->name, "s_cbranch_vcc", 13) == 0)
         set_sgpr(&in->src[0], SGPR_VCC, T_MASK);
-    if (row->flags & ROW_DST_IS_SRC && row->flags & ROW_VALU && in->encoding != ENC_VOPD) {
-        const unsigned k = row->src[3] ? 3 : 2;
-        struct opnd *o = &in->src[k];
-        set_register(o, (enum opnd_kind)in->dst.kind, in->dst.reg, row->src[k]);
-        o->neg = o->abs = false;
-        if (in->op_sel & 8 && in->encoding == ENC_VOP3 && is_half(o->type))
-            in->op_sel |= (uint8_t)(1 << k); /* v_fmac_f16: source and destination are the same
-                                                half */
-    }
+    const unsigned old = in->encoding == ENC_VOPD ? INST_MAX_SRC : set_old_value(in);
+    if (old < INST_MAX_SRC && in->op_sel & 8 && in->encoding == ENC_VOP3 &&
+        is_half(in->src[old].type))
+        in->op_sel |=
+            (uint8_t)(1 << old); /* v_fmac_f16: source and destination are the same half */
     if (is_half(in->dst.type) && in->dst.kind == OPND_VGPR && row->flags & ROW_VALU)
         in->form |= FORM_HALF;
 }
