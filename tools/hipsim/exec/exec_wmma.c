@@ -280,6 +280,14 @@ static void finish(struct wave *w, const struct inst *in, const struct wmma *s,
     }
 }
 
+/* Returns operand `k` of the instruction, 0 for A or 1 for B: `rows` rows of type `type`, each with
+ * `stored` elements in registers, in groups of `group`. */
+static struct part part_of(const struct inst *in, unsigned k, enum wmma_type type, unsigned rows,
+                           unsigned stored, unsigned group)
+{
+    return (struct part){type, rows, stored, group, {in->neg_lo >> k & 1, in->neg_hi >> k & 1}};
+}
+
 /* Executes a WMMA: decodes A, B and C, applies the scales and sums in the order of k. */
 static void exec_wmma(struct wave *w, const struct inst *in)
 {
@@ -287,10 +295,8 @@ static void exec_wmma(struct wave *w, const struct inst *in)
     const struct wmma *s = in->row->lanes;
     const enum wmma_type ta = s->a == W_ANY ? formats[in->op_sel] : s->a;
     const enum wmma_type tb = s->b == W_ANY ? formats[in->op_sel_hi] : s->b;
-    const struct part pa = {
-        ta, s->m, s->k, group_of(s, width_of(ta)), {in->neg_lo & 1, in->neg_hi & 1}};
-    const struct part pb = {
-        tb, N, s->k, group_of(s, width_of(tb)), {in->neg_lo & 2, in->neg_hi & 2}};
+    const struct part pa = part_of(in, 0, ta, s->m, s->k, group_of(s, width_of(ta)));
+    const struct part pb = part_of(in, 1, tb, N, s->k, group_of(s, width_of(tb)));
     struct matrix a, b;
     double sum[MAX_M][N], column[MAX_K][N];
 
@@ -341,10 +347,8 @@ static void exec_swmmac(struct wave *w, const struct inst *in)
 {
     const struct wmma *s = in->row->lanes;
     const enum wmma_type ta = (enum wmma_type)s->a, tb = (enum wmma_type)s->b;
-    const struct part pa = {
-        ta, N, s->k / 2u, group_of(s, width_of(ta)), {in->neg_lo & 1, in->neg_hi & 1}};
-    const struct part pb = {
-        tb, N, s->k, 2 * group_of(s, width_of(tb)), {in->neg_lo & 2, in->neg_hi & 2}};
+    const struct part pa = part_of(in, 0, ta, N, s->k / 2u, group_of(s, width_of(ta)));
+    const struct part pb = part_of(in, 1, tb, N, s->k, 2 * group_of(s, width_of(tb)));
     struct matrix a, b;
     double sum[MAX_M][N];
 
