@@ -42,25 +42,11 @@ static void copy_lanes(struct wave *w, struct lane_mem *from, struct lane_mem *t
 
 /* The functions from here on execute asynchronous loads and stores. */
 
-/* Sets m->addr to the lanes' byte addresses in LDS. False after a report that one is undefined. */
-static bool lds_addresses(struct wave *w, const struct inst *in, struct lane_mem *m)
-{
-    uint32_t tmp[WAVE_LANES];
-    const struct opnd *v = &in->src[SRC_LDS];
-
-    if (!mem_defined(w, in, v, m->lanes, "the LDS address"))
-        return false;
-    const uint32_t *row = src_rows(w, v, tmp);
-    for (unsigned l = 0; l < WAVE_LANES; l++)
-        m->addr[l] = row[l] + (uint32_t)in->imm_offset;
-    return true;
-}
-
 /* Returns a bit for each lane whose LDS address is beyond the whole LDS of a work-group processor.
  * Triton masks lanes by such addresses: hardware drops writes beyond the kernel's allocation (CDNA5
  * ISA, 3.3.3). Lanes beyond the allocation but within that LDS have no bit; mem_resolve() reports
  * them. */
-static uint64_t masked_lanes(const struct wave *w, const struct lane_mem *lds)
+static uint64_t beyond_lds(const struct wave *w, const struct lane_mem *lds)
 {
     const uint32_t limit = code_isa(w->launch->code)->lds_bytes;
     uint64_t masked = 0;
@@ -123,10 +109,11 @@ static void exec_async(struct wave *w, const struct inst *in)
     struct lane_mem lds = {.space = MEM_LDS, .lanes = global.lanes};
     struct lds_range range = {0};
 
-    if (!flat_addresses(w, in, global.lanes, global.addr) || !lds_addresses(w, in, &lds))
+    if (!flat_addresses(w, in, global.lanes, global.addr) ||
+        !mem_lds_addresses(w, in, &in->src[SRC_LDS], (uint32_t)in->imm_offset, &lds))
         return;
     if (load)
-        global.lanes = lds.lanes &= ~masked_lanes(w, &lds);
+        global.lanes = lds.lanes &= ~beyond_lds(w, &lds);
     if (load && bytes == 1) {
         load_bytes(w, in, &global, &lds);
         return;
@@ -153,20 +140,11 @@ static void arrive(struct wave *w, const struct inst *in, struct lane_mem *m,
 {
     unsigned l;
 
-    if (!mem_resolve(w, in, m, 8, MEM_MODIFY))
-        return;
-    const uint64_t undefined = m->lanes & ~mem_written(w, m, 0, 8);
-    if (undefined && mem_checks(w, CHECK_UNINIT) &&
-        !wave_finding(w, in, FAULT_UNINIT, undefined,
-                      "arrival at an LDS barrier that was never written, at 0x%llx",
-                      (unsigned long long)m->addr[__builtin_ctzll(undefined)]))
+    if (!mem_resolve(w, in, m, 8, MEM_MODIFY) || !mem_atomic_finds(w, in, m, 8))
         return;
     lds_arrives(w, counter, m);
     FOR_LANES(l, m->lanes)
-    {
-        const uint64_t old = mem_get32(m->ptr[l]) | (uint64_t)mem_get32(m->ptr[l] + 4) << 32;
-        mem_put32(m->ptr[l], (uint32_t)atomic_result(ATOMIC_ARRIVE, 8, old, 1, 0, w->mode));
-    }
+    mem_modify(m->ptr[l], ATOMIC_ARRIVE, 8, 1, 0, w->mode);
     mem_mark(w, m, 0, 8, m->lanes);
 }
 
@@ -175,13 +153,9 @@ static void arrive(struct wave *w, const struct inst *in, struct lane_mem *m,
 static void exec_async_arrive(struct wave *w, const struct inst *in)
 {
     struct lane_mem m = {.space = MEM_LDS, .lanes = wave_exec(w)};
-    uint32_t tmp[WAVE_LANES];
 
-    if (!mem_defined(w, in, &in->src[0], m.lanes, "the LDS address"))
+    if (!mem_lds_addresses(w, in, &in->src[0], (uint32_t)in->imm_offset, &m))
         return;
-    const uint32_t *row = src_rows(w, &in->src[0], tmp);
-    for (unsigned l = 0; l < WAVE_LANES; l++)
-        m.addr[l] = row[l] + (uint32_t)in->imm_offset;
     wave_issue(w, in, WAIT_ASYNC, OPND_NONE, 0, 0, false);
     arrive(w, in, &m, WAIT_ASYNC);
 }

@@ -24,19 +24,11 @@
 /* True if the instruction has the operand. */
 static bool has(const struct opnd *o) { return o->kind != OPND_NONE; }
 
-/* Sets m->addr to each lane's LDS address plus `offset`, modulo 2^32. False after a report that an
- * address is undefined. */
+/* Sets m->addr to each lane's LDS address plus `offset`. False after a report. */
 static bool lds_addresses(struct wave *w, const struct inst *in, uint32_t offset,
                           struct lane_mem *m)
 {
-    uint32_t tmp[2 * WAVE_LANES];
-    const struct opnd *v = &in->src[SRC_ADDR];
-
-    if (!mem_defined(w, in, v, m->lanes, "the LDS address"))
-        return false;
-    const uint32_t *row = src_rows(w, v, tmp);
-    lane_loops()->address(row, offset, m->addr);
-    return true;
+    return mem_lds_addresses(w, in, &in->src[SRC_ADDR], offset, m);
 }
 
 void ds_issue(struct wave *w, const struct inst *in)

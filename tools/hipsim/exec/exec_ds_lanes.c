@@ -271,20 +271,16 @@ static uint64_t columns_defined(uint64_t whole, unsigned per_lane)
 static bool transpose_addresses(struct wave *w, const struct inst *in, struct lane_mem *m,
                                 unsigned align)
 {
-    uint32_t tmp[WAVE_LANES];
     uint64_t bad = 0;
 
     if (m->lanes != UINT64_MAX) {
         wave_fault(w, in, FAULT_TRAP, ~m->lanes, "transposing LDS read with EXEC not all ones");
         return false;
     }
-    if (!mem_defined(w, in, &in->src[SRC_ADDR], m->lanes, "the LDS address"))
+    if (!mem_lds_addresses(w, in, &in->src[SRC_ADDR], (uint32_t)in->imm_offset, m))
         return false;
-    const uint32_t *row = src_rows(w, &in->src[SRC_ADDR], tmp);
-    for (unsigned l = 0; l < WAVE_LANES; l++) {
-        m->addr[l] = row[l] + (uint32_t)in->imm_offset;
+    for (unsigned l = 0; l < WAVE_LANES; l++)
         bad |= (uint64_t)((m->addr[l] & (align - 1)) != 0) << l;
-    }
     if (!bad || !mem_checks(w, CHECK_ALIGN))
         return true;
     wave_fault(w, in, FAULT_ALIGN, bad,

@@ -84,14 +84,9 @@ static void transpose(struct wave *w, const struct inst *in, struct lane_mem *m)
 static void exec_ds(struct wave *w, const struct inst *in)
 {
     struct lane_mem m = {.space = MEM_LDS, .lanes = w->all};
-    uint32_t tmp[WAVE_LANES];
 
-    if (!mem_defined(w, in, &in->src[0], m.lanes, "the LDS address"))
-        return;
-    const uint32_t *row = src_rows(w, &in->src[0], tmp);
-    for (unsigned l = 0; l < WAVE_LANES; l++)
-        m.addr[l] = row[l] + (uint32_t)in->imm_offset;
-    if (!mem_resolve(w, in, &m, MEM_BYTES(in->row->arg), MEM_READ))
+    if (!mem_lds_addresses(w, in, &in->src[0], (uint32_t)in->imm_offset, &m) ||
+        !mem_resolve(w, in, &m, MEM_BYTES(in->row->arg), MEM_READ))
         return;
     transpose(w, in, &m);
     ds_issue(w, in);

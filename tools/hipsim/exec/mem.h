@@ -97,6 +97,11 @@ void mem_mark_bits(struct wave *w, const struct lane_mem *m, unsigned l, unsigne
 bool mem_defined(struct wave *w, const struct inst *in, const struct opnd *o, uint64_t lanes,
                  const char *what);
 
+/** Sets m->addr to the LDS addresses of m->lanes: the VGPR `o` plus `offset`, modulo 2^32. False
+ * after a report that an address is undefined. */
+bool mem_lds_addresses(struct wave *w, const struct inst *in, const struct opnd *o, uint32_t offset,
+                       struct lane_mem *m);
+
 /** Reports an undefined value in `what`, words for the message. `bad` is the mask of lanes of `o`
  * that have it. True if the launch goes on. */
 bool mem_undefined(struct wave *w, const struct inst *in, const struct opnd *o, uint64_t bad,
@@ -122,6 +127,10 @@ void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opn
  * after a report. */
 bool mem_store(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
                const struct opnd *o);
+
+/** True if the atomic finds initialised memory in all lanes of `m`, `bytes` bytes each. Otherwise
+ * reports the other lanes; true if the launch goes on. */
+bool mem_atomic_finds(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes);
 
 /** Executes the atomic of `arg`, a MEM_ARG(), with the operands `data` and `data2` (may be NULL).
  * Writes the old values to `dst` unless it is NULL. False after a report. */

@@ -338,6 +338,15 @@ uint64_t mem_modify(void *p, enum atomic_op op, unsigned bytes, uint64_t data, u
 /* MODE of atomics in L2, which flushes the inputs of ADD_F32 only: CDNA4 ISA, 9.2.2, table 53. */
 #define L2_DENORMALS (MODE_DENORM_F16_F64 | (MODE_DENORM_F32 & 0x20))
 
+bool mem_atomic_finds(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes)
+{
+    const uint64_t bad = m->lanes & ~mem_written(w, m, 0, bytes);
+    return !bad || !mem_checks(w, CHECK_UNINIT) ||
+           wave_finding(w, in, FAULT_UNINIT, bad,
+                        "atomic operation on memory that was never written, at 0x%llx",
+                        (unsigned long long)m->addr[__builtin_ctzll(bad)]);
+}
+
 bool mem_atomic(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
                 const struct opnd *data, const struct opnd *data2, const struct opnd *dst)
 {
@@ -351,10 +360,7 @@ bool mem_atomic(struct wave *w, const struct inst *in, struct lane_mem *m, uint3
     if (!mem_defined(w, in, data, m->lanes, "the operand of an atomic") ||
         (data2 && !mem_defined(w, in, data2, m->lanes, "the operand of an atomic")))
         return false;
-    if (op != ATOMIC_SWAP && mem_checks(w, CHECK_UNINIT) && (m->lanes & ~written) &&
-        !wave_finding(w, in, FAULT_UNINIT, m->lanes & ~written,
-                      "atomic operation on memory that was never written, at 0x%llx",
-                      (unsigned long long)m->addr[__builtin_ctzll(m->lanes & ~written)]))
+    if (op != ATOMIC_SWAP && !mem_atomic_finds(w, in, m, bytes))
         return false;
     FOR_LANES(l, lanes)
     {

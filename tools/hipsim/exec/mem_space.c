@@ -632,3 +632,14 @@ bool mem_undefined(struct wave *w, const struct inst *in, const struct opnd *o, 
     return wave_finding(w, in, FAULT_UNINIT, bad, "undefined value in %s (%s%u%s)", what, file,
                         o->reg, o->dwords > 1 ? " and following" : "");
 }
+
+bool mem_lds_addresses(struct wave *w, const struct inst *in, const struct opnd *o, uint32_t offset,
+                       struct lane_mem *m)
+{
+    uint32_t tmp[2 * WAVE_LANES];
+
+    if (!mem_defined(w, in, o, m->lanes, "the LDS address"))
+        return false;
+    lane_loops()->address(src_rows(w, o, tmp), offset, m->addr);
+    return true;
+}
