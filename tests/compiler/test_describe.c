@@ -105,6 +105,47 @@ TEST(describe_stores_keys_of_groups_in_tiles)
     }
 }
 
+/* Pages of lists divide the cache's pages, and blocks of 128 tokens or groups of 4. */
+TEST(describe_divides_pages_of_lists)
+{
+    static const struct {
+        const char *file, *page, *comment, *kernel;
+    } cases[] = {
+        {"blocks", "64", "pages of 64 tokens: group_entries 2", "logits=none page_size=64"},
+        {"blocks", "48", "pages of 16 tokens: group_entries 8", "logits=none page_size=16"},
+        {"blocks", "256", "pages of 128 tokens: group_entries 1", "paged=true page_size=128"},
+        {"fours", "64", "pages of 4 tokens: group_entries 1", "same_rows=false page_size=4"},
+        {"fours", "6", "pages of 2 tokens: group_entries 2", "same_rows=false page_size=2"},
+    };
+    (void)state;
+    write_file("blocks.json",
+               "{ \"model_type\": \"minimax_m3\", \"hidden_size\": 2048,\n"
+               "  \"num_hidden_layers\": 2,\n"
+               "  \"num_attention_heads\": 16, \"num_key_value_heads\": 4, \"head_dim\": 128,\n"
+               "  \"rotary_dim\": 64, \"sparse_attention_config\": {\n"
+               "    \"use_sparse_attention\": true, \"sparse_index_dim\": 128,\n"
+               "    \"sparse_num_index_heads\": 4, \"sparse_topk_blocks\": 16,\n"
+               "    \"sparse_block_size\": 128, \"sparse_attention_freq\": [0, 1] } }\n");
+    write_file("fours.json",
+               "{ \"model_type\": \"glm5_next_text\", \"hidden_size\": 2048,\n"
+               "  \"num_hidden_layers\": 1, \"num_attention_heads\": 16, \"kv_lora_rank\": 512,\n"
+               "  \"num_key_value_heads\": 16, \"q_lora_rank\": 1536, \"qk_nope_head_dim\": 256,\n"
+               "  \"qk_rope_head_dim\": 0, \"v_head_dim\": 256, \"mla_use_nope\": true,\n"
+               "  \"index_topk\": 2048, \"index_n_heads\": 32, \"index_head_dim\": 128,\n"
+               "  \"index_kpool\": 4, \"layer_types\": [\"deepseek_sparse_attention\"] }\n");
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char command[100];
+        snprintf(command, sizeof(command), "describe %s.json --tp 4 --page-size %s", cases[i].file,
+                 cases[i].page);
+        expect(command, 0, cases[i].comment, "");
+        strcat(command, " -o l.yaml");
+        expect(command, 0, "", "");
+        expect("build l.yaml --emit=variants", 0, cases[i].kernel, "");
+    }
+    expect("describe blocks.json --tp 4 --page-size 256 --kv-layout shuffle", 3, "chosen_lists",
+           "a page of 256 tokens in kv_layout shuffle has no pages of 128 within it");
+}
+
 /* The configuration has an element type of kernels, or another one, beside which a note says that
  * kernels are of bf16. */
 TEST(describe_notes_element_types_without_kernels)

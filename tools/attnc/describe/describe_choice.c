@@ -1,12 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/attnc/describe/describe_choice.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 enum { INDEX_ROTARY = 64 /* elements of an indexer's queries and keys that rotate */ };
 
 void write_chosen_lists(struct entry_writer *w, const char *comment)
 {
     entry_begin(w, "chosen_lists");
     entry_end(w, "lists of what the indexer chose", comment);
+}
+
+void write_group_lists(struct entry_writer *w, long group)
+{
+    const long page = entry_list_page(w, group);
+    char comment[140];
+    snprintf(comment, sizeof(comment),
+             "Lists of the chosen groups and the newest tokens, as pages of %ld tokens: "
+             "group_entries %ld.",
+             page, group / page);
+    write_chosen_lists(w, comment);
 }
 
 void write_topk_merge(struct entry_writer *w, long top_k, long top_blocks)
@@ -83,9 +98,8 @@ static void write_topk(struct entry_writer *w, const struct model_choice *c)
                         : "The best blocks of each query and head; last_blocks keeps the newest.");
 }
 
-/* Writes the decode entry for lists of chosen groups, whose pages are groups of `group` tokens.
- * Pages of the cache have several groups. */
-static void write_group_decode(struct entry_writer *w, const struct model_group *g, long group)
+/* Writes the decode entry for lists of chosen groups, whose pages have `page` tokens. */
+static void write_group_decode(struct entry_writer *w, const struct model_group *g, long page)
 {
     char ratios[ENTRY_LIST];
     if (!entry_ratios(w, g, ratios))
@@ -93,7 +107,7 @@ static void write_group_decode(struct entry_writer *w, const struct model_group 
     entry_begin(w, "decode");
     entry_field(w, "head_dim: %ld", g->head_dim);
     entry_field(w, "gqa: %s", ratios);
-    entry_field(w, "page_size: %ld", group);
+    entry_field(w, "page_size: %ld", page);
     entry_cache(w);
     entry_one_launch(w);
     entry_end(w, "decode over chosen groups",
@@ -101,8 +115,9 @@ static void write_group_decode(struct entry_writer *w, const struct model_group 
 }
 
 /* Writes the entries for prompts: lists of blocks that neighbouring tokens share, and prefill that
- * loads each block once. */
-static void write_shared_prefill(struct entry_writer *w, const struct model_group *g)
+ * loads each block once. `page_size`: value of that field, for pages of the lists. */
+static void write_shared_prefill(struct entry_writer *w, const struct model_group *g,
+                                 const char *page_size)
 {
     char ratios[ENTRY_LIST];
     if (!entry_ratios(w, g, ratios))
@@ -116,10 +131,37 @@ static void write_shared_prefill(struct entry_writer *w, const struct model_grou
     entry_field(w, "mask: blocks");
     entry_field(w, "paged: true");
     entry_field(w, "planned: true");
-    entry_field(w, "page_size: %s", w->d->page_size);
+    entry_field(w, "page_size: %s", page_size);
     entry_cache(w);
     entry_end(w, "prefill over shared lists",
               "Prefill over these lists: a launch for each KV head of the rank.");
+}
+
+/* Writes the entries of the lists of chosen groups, and of attention over them. Blocks that consist
+ * of whole pages of the cache have the decode kernel of layers that see all keys. */
+static void write_chosen_groups(struct entry_writer *w, const struct model_choice *c,
+                                const struct model_group *g)
+{
+    const long tokens = strtol(w->d->page_size, NULL, 10), page = entry_list_page(w, c->group);
+    char text[24];
+    if (tokens == 0 && !c->pooled) {
+        write_chosen_lists(w, "Lists of the chosen groups and the newest tokens, as pages.");
+        write_shared_prefill(w, g, w->d->page_size);
+        return;
+    }
+    write_group_lists(w, c->group);
+    if (page != tokens && !c->pooled && strncmp(w->d->kv_layout, "shuffle", 7) == 0) {
+        model_lacks(w->m,
+                    "attention over chosen blocks: a page of %ld tokens in kv_layout %s has "
+                    "no pages of %ld within it",
+                    tokens, w->d->kv_layout, page);
+        return;
+    }
+    if (page != tokens)
+        write_group_decode(w, g, page);
+    snprintf(text, sizeof(text), "%ld", page);
+    if (!c->pooled)
+        write_shared_prefill(w, g, text);
 }
 
 void write_choice_layers(struct entry_writer *w)
@@ -141,9 +183,5 @@ void write_choice_layers(struct entry_writer *w)
         model_lacks(w->m, "an indexer of fp16: its keys and queries are bf16");
     write_topk(w, c);
     write_topk_merge(w, c->top, 0);
-    write_chosen_lists(w, "Lists of the chosen groups and the newest tokens, as pages.");
-    if (c->pooled)
-        write_group_decode(w, g, c->group);
-    else
-        write_shared_prefill(w, g);
+    write_chosen_groups(w, c, g);
 }

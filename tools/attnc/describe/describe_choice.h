@@ -18,6 +18,10 @@ void write_choice_layers(struct entry_writer *w);
  * it. */
 void write_chosen_lists(struct entry_writer *w, const char *comment);
 
+/** Writes the entry of chosen_lists for groups of `group` tokens. Its comment says how many tokens
+ * a page of the lists has. */
+void write_group_lists(struct entry_writer *w, long group);
+
 /** Writes the entry of topk, which merges the lists that parts of a row give: `top_k` keys, and
  * `top_blocks` blocks. 0: no blocks are chosen. */
 void write_topk_merge(struct entry_writer *w, long top_k, long top_blocks);

@@ -137,6 +137,11 @@ void entry_index_layout(struct entry_writer *w, long pool)
         entry_field(w, "kv_layout: shuffle # nhd where the engine's own kernels read the keys too");
 }
 
+long entry_list_page(const struct entry_writer *w, long group)
+{
+    return list_page_size(strtol(w->d->page_size, NULL, 10), group);
+}
+
 /* Adds the cache's element type and its scale, if these are not the defaults. */
 static void add_numbers(struct entry_writer *w)
 {

@@ -40,6 +40,10 @@ void entry_written_index_keys(struct entry_writer *w);
  * and are taken if pages consist of whole tiles. Otherwise adds nothing, and keys are rows. */
 void entry_index_layout(struct entry_writer *w, long pool);
 
+/** Returns the tokens of a page in a list of groups of `group` tokens: list_page_size() of the
+ * deployment. */
+long entry_list_page(const struct entry_writer *w, long group);
+
 /** Adds the fields of the deployment's cache that differ from the defaults: type, scale and
  * layout. */
 void entry_cache(struct entry_writer *w);

@@ -325,8 +325,8 @@ static void begin_latent_decode(struct entry_writer *w, const struct model_laten
     entry_field(w, "gqa: %s", ratios);
     if (q_len > 1)
         entry_field(w, "q_len: %ld", q_len);
-    if (sparse && l->index_pool > 1) /* pages of the lists are groups */
-        entry_field(w, "page_size: %ld", l->index_pool);
+    if (sparse && l->index_pool > 1)
+        entry_field(w, "page_size: %ld", entry_list_page(w, l->index_pool));
     else
         entry_field(w, "page_size: %s", w->d->page_size);
     entry_cache(w);
@@ -430,7 +430,7 @@ static void write_indexer(struct entry_writer *w, const struct model_latent *l)
     entry_end(w, "the keys that the indexer chooses", "The best keys of each query, as slots.");
     write_topk_merge(w, l->index_topk / l->index_pool, 0);
     if (l->index_pool > 1)
-        write_chosen_lists(w, "Lists of the chosen groups and the newest tokens, as pages.");
+        write_group_lists(w, l->index_pool);
     write_latent_decode(w, l, 1, true);
 }
 
@@ -632,6 +632,17 @@ unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
     if (m->vision.heads)
         write_vision(&w);
     return w.entries;
+}
+
+long list_page_size(long page_size, long group)
+{
+    long page = group, rest = page_size;
+    while (rest) {
+        const long next = page % rest;
+        page = rest;
+        rest = next;
+    }
+    return page;
 }
 
 bool deployment_has_e2m1_rows(const struct deployment *d)

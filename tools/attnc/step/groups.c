@@ -237,7 +237,7 @@ void step_list_choice(const struct model *m, struct step *s)
         .batch = tokens_of(l) * lists,
         .queries = 1,
         .keys = least(c->top * c->group, l->context),
-        .page = c->pooled ? c->group : 0,
+        .page = c->pooled || l->page_size ? list_page_size(l->page_size, c->group) : 0,
         .mask = ATT_MASK_CAUSAL,
         .sinks = g->sinks,
     };

@@ -240,7 +240,8 @@ static void list_latent(const struct model *m, struct step *s, long layers, bool
         .queries = sparse ? 1 : l->queries,
         .keys = sparse && latent->index_topk < l->context ? latent->index_topk : l->context,
         .mask = ATT_MASK_CAUSAL,
-        .page = sparse && latent->index_pool > 1 ? latent->index_pool : 0,
+        .page =
+            sparse && latent->index_pool > 1 ? list_page_size(l->page_size, latent->index_pool) : 0,
         .sparse = sparse && latent->index_pool == 1 ? ATT_SPARSE_SLOTS : ATT_SPARSE_NONE,
     };
     step_add_attention(k, &a);
