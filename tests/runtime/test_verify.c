@@ -2,7 +2,7 @@
 /*
  * Tests `attnc verify`: it passes a correct kernel, and fails the same kernel if its record passes
  * wrong values. Arguments: attnc, a pack of one prefill kernel, a pack of kernels that copy keys
- * and values with scales.
+ * and values with scales. The last one is a pack of the prefill kernel on two targets.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "tests/runtime/packs.h"
 #include "tests/unit_test.h"
 
-static const char *attnc, *pack_path, *scales_path;
+static const char *attnc, *pack_path, *scales_path, *targets_path;
 
 static uint8_t *read_file(const char *path, size_t *size)
 {
@@ -44,12 +44,13 @@ static struct attn_pack_kernarg *find_argument(uint8_t *pack, struct attn_pack_k
     return NULL;
 }
 
-/* Runs verify on the simulator and stores its standard output in `text`. Returns the exit code. */
-static int verify_seed(const char *path, int seed, char *text, size_t size)
+/* Runs verify on the simulator with an option and its number, and stores its standard output in
+ * `text`. Returns the exit code. */
+static int verify_with(const char *path, const char *option, int number, char *text, size_t size)
 {
     char command[4096];
-    snprintf(command, sizeof(command), "%s verify %s --seed %d --device sim 2>&1", attnc, path,
-             seed);
+    snprintf(command, sizeof(command), "%s verify %s %s %d --device sim 2>&1", attnc, path, option,
+             number);
     FILE *f = popen(command, "r");
     assert_non_null(f);
     const size_t length = fread(text, 1, size - 1, f);
@@ -57,6 +58,11 @@ static int verify_seed(const char *path, int seed, char *text, size_t size)
     const int status = pclose(f);
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
+}
+
+static int verify_seed(const char *path, int seed, char *text, size_t size)
+{
+    return verify_with(path, "--seed", seed, text, size);
 }
 
 static int verify(const char *path, char *text, size_t size)
@@ -253,12 +259,31 @@ TEST(each_kernel_of_a_key_is_verified)
     assert_int_equal(verify_two(false, true), 1);
 }
 
+/* Two kernels that are alike but for the target have other shapes. So have kernels that follow each
+ * other, of six that copy keys and values. */
+TEST(kernels_share_out_the_shapes)
+{
+    if (verify_with(targets_path, "--every", 8, output, sizeof(output)) != 0)
+        fail_msg("%s", output);
+    expect("2 of 2 kernels verified, 4 shapes, 0 failed");
+    expect("gfx942  late maximum ");
+    expect("gfx942  views ");
+    expect("gfx950  tails ");
+    expect("gfx950  beyond 4 GiB ");
+    assert_int_equal(
+        verify_with(scales_path, "--only 'cache_g*' --every", 2, output, sizeof(output)), 0);
+    expect("2 of 2 kernels verified, 9 shapes, 0 failed");
+    expect("head_gfx950    whole ");
+    expect("tensor_gfx950  views ");
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 4)
+    if (argc != 5)
         return 2;
     attnc = argv[1];
     pack_path = argv[2];
     scales_path = argv[3];
+    targets_path = argv[4];
     return run_unit_tests();
 }
