@@ -127,8 +127,8 @@ bool decode_fits(const struct att_variant *v, const struct att_tile *t, const st
     if (t->own[DECODE_BY_GROUPS])
         return decode_fits_groups(v, t, m, why);
     if (!v->tile && rows > t->rows && !is_widest(v, t, m))
-        return att_reject(why, ATT_TILE, "has %d rows, fewer than gqa times q_len, %d", t->rows,
-                          rows);
+        return att_reject(why, ATT_TILE, "a workgroup has %d rows, fewer than gqa times q_len, %d",
+                          t->rows, rows);
     return true;
 }
 

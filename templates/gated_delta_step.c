@@ -113,8 +113,9 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 {
     const int waves = v->gqa * parts_of(v, t);
     if (waves != t->waves)
-        return att_reject(why, ATT_GQA, "%d value heads of a key head take %d waves, not %d",
-                          v->gqa, waves, t->waves);
+        return att_reject(why, ATT_GQA,
+                          "%d value heads of a key head take %d waves, a workgroup has %d", v->gqa,
+                          waves, t->waves);
     if (v->decay == ATT_DECAY_CHANNEL && t->waves_per_simd > 2)
         return att_reject(why, ATT_DECAY, "decays of keys leave registers for 2 waves of a SIMD");
     if (v->state_layout == ATT_STATE_LAYOUT_K_FOURS && t->waves_per_simd > 3)

@@ -228,8 +228,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
                  struct att_why *why)
 {
     if (v->gqa * v->q_len > t->rows)
-        return att_reject(why, ATT_TILE, "has %d rows, fewer than gqa times q_len, %d", t->rows,
-                          v->gqa * v->q_len);
+        return att_reject(why, ATT_TILE, "a workgroup has %d rows, fewer than gqa times q_len, %d",
+                          t->rows, v->gqa * v->q_len);
     if (!decode_fits(v, t, m, why))
         return false;
     struct rope_decode s = {0};
