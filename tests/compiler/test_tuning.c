@@ -154,6 +154,7 @@ TEST(splits_are_read_again)
     fclose(f);
     end(&r);
     r = read_text(text, true);
+    assert_false(strstr(text, "merge_rate") || strstr(text, "unit_keys")); /* 0: left out */
     free(text);
     assert_int_equal(r.t.split_count, 1);
     assert_string_equal(r.t.splits[0].key, KEY);

@@ -549,6 +549,25 @@ TEST(clusters_spread_over_compute_units)
     free(five.words);
 }
 
+/* A branch through a register may reach all code, other code after the end of a program none. */
+TEST(branches_through_registers_may_lead_to_communication)
+{
+    static const char *const texts[] = {"s_setpc_b64 s[2:3]\n", "s_nop 0\n"};
+    for (unsigned i = 0; i < 2; i++) {
+        char text[200];
+        snprintf(
+            text, sizeof(text),
+            "%ss_endpgm\n1: global_load_dword v3, v1, s[0:1] sc1\ns_cbranch_scc1 1b\ns_endpgm\n",
+            texts[i]);
+        size_t bytes;
+        void *const machine = assemble(GFX942, text, &bytes);
+        struct code *const code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
+        assert_int_equal(time_code_communicates(code, 0), i == 0);
+        code_destroy(code);
+        free(machine);
+    }
+}
+
 /* More clusters than fit at once all run. The workgroups of a cluster run at the same time, since
  * they meet at barriers. */
 TEST(clusters_start_together)

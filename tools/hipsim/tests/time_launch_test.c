@@ -335,6 +335,8 @@ static void positions_in_the_grid_matter(void **state)
     const struct hipsim_time_report all = timed(f, &config);
     config.samples_only = true;
     const struct hipsim_time_report ends = timed(f, &config);
+    config.samples = 2;
+    assert_true(timed(f, &config).sampled < ends.sampled); /* without the middle */
     config.samples = 1;
     const struct hipsim_time_report one = timed(f, &config);
     assert_true(all.cycles > one.cycles + 50 * 20 && ends.cycles > one.cycles + 50 * 20);
