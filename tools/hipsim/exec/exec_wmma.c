@@ -196,17 +196,29 @@ static void apply_scales(struct wave *w, const struct opnd *o, const struct wmma
 /* True if the instruction adds to D, which is also C. */
 static bool accumulates(const struct inst *in) { return in->row->flags & ROW_DST_IS_SRC; }
 
+/* Returns the operand with C. */
+static const struct opnd *c_operand(const struct inst *in)
+{
+    return &in->src[accumulates(in) ? 3 : 2];
+}
+
+/* Returns the register, counted from the operand's first, that holds row m of C or D. `half`: an
+ * element has 16 bits. */
+static unsigned register_of(unsigned m, bool half)
+{
+    return m / 16 * (half ? 4 : 8) + (half ? m % 8 / 2 : m % 8);
+}
+
 /* Returns element C[m][n] of type t, where `lane` is the lane that holds it. NEG and NEG_HI change
  * C only where it is source 2. */
 static double c_value(struct wave *w, const struct inst *in, enum wmma_type t, unsigned m,
                       unsigned lane)
 {
-    const struct opnd *o = accumulates(in) ? &in->src[3] : &in->src[2];
+    const struct opnd *o = c_operand(in);
     const bool half = width_of(t) == 16;
-    const unsigned within = m % 8, base = m / 16 * (half ? 4 : 8);
     uint32_t word = (uint32_t)src_scalar(w, o);
     if (o->kind == OPND_VGPR)
-        word = w->v[o->reg + base + (half ? within / 2 : within)][lane] >> (half ? m % 2 * 16 : 0);
+        word = w->v[o->reg + register_of(m, half)][lane] >> (half ? m % 2 * 16 : 0);
     if (t == W_I32)
         return (double)(int32_t)word;
     const float f = decoded(t, half ? word & 0xffff : word, false);
@@ -220,12 +232,10 @@ static double c_value(struct wave *w, const struct inst *in, enum wmma_type t, u
 static bool c_valid(struct wave *w, const struct inst *in, enum wmma_type t, unsigned m,
                     unsigned lane)
 {
-    const struct opnd *o = accumulates(in) ? &in->src[3] : &in->src[2];
-    const bool half = width_of(t) == 16;
-    const unsigned within = m % 8, base = m / 16 * (half ? 4 : 8);
+    const struct opnd *o = c_operand(in);
     if (o->kind != OPND_VGPR)
         return src_scalar_valid(w, o);
-    return w->v_valid[o->reg + base + (half ? within / 2 : within)] >> lane & 1;
+    return w->v_valid[o->reg + register_of(m, width_of(t) == 16)] >> lane & 1;
 }
 
 /* Returns the bits of the sum `r` rounded to D's type. With MODE.FP16_OVFL, or for integers
@@ -263,8 +273,7 @@ static void finish(struct wave *w, const struct inst *in, const struct wmma *s,
     memset(r.valid, 0xff, sizeof(r.valid));
     for (unsigned m = 0; m < s->m; m++) {
         for (unsigned n = 0; n < N; n++) {
-            const unsigned lane = m / 8 % 2 * 16 + n, within = m % 8;
-            const unsigned reg = m / 16 * (half ? 4 : 8) + (half ? within / 2 : within);
+            const unsigned lane = m / 8 % 2 * 16 + n, reg = register_of(m, half);
             const uint32_t value = rounded(w, in, (enum wmma_type)s->d, sum[m][n]);
             const unsigned shift = half ? m % 2 * 16 : 0;
             r.row[reg][lane] = shift ? r.row[reg][lane] | value << shift : value;
