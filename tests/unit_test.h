@@ -14,27 +14,33 @@
 
 #include <cmocka.h>
 
-/** The tests of the file that includes this header, and their number. TEST() fills them before
- * main() begins. */
+enum { UNIT_TESTS_MOST = 64 }; /* tests of a file */
+
+/** The tests of the file that includes this header, each with its group (NULL: none), and their
+ * number. TEST() and TEST_IN() fill them before main() begins. */
 static struct {
-    struct CMUnitTest tests[64];
+    struct CMUnitTest tests[UNIT_TESTS_MOST];
+    const char *groups[UNIT_TESTS_MOST];
     size_t count;
 } unit_tests;
 
 /** Appends a test to the tests of the file. */
-static inline void unit_test_add(const char *name, CMUnitTestFunction function)
+static inline void unit_test_add(const char *group, const char *name, CMUnitTestFunction function)
 {
-    const size_t most = sizeof(unit_tests.tests) / sizeof(unit_tests.tests[0]);
-    assert_true(unit_tests.count < most);
+    assert_true(unit_tests.count < UNIT_TESTS_MOST);
+    unit_tests.groups[unit_tests.count] = group;
     unit_tests.tests[unit_tests.count++] = (struct CMUnitTest){.name = name, .test_func = function};
 }
 
 /** Begins the definition of a test. Its body sees `state`, the pointer of cmocka's fixtures. */
-#define TEST(name)                                                  \
+#define TEST(name) TEST_IN(NULL, name)
+
+/** Begins the definition of a test of a group, a string. */
+#define TEST_IN(group, name)                                        \
     static void name(void **state);                                 \
     __attribute__((constructor)) static void name##_is_listed(void) \
     {                                                               \
-        unit_test_add(#name, name);                                 \
+        unit_test_add(group, #name, name);                          \
     }                                                               \
     static void name(__attribute__((unused)) void **state)
 

@@ -43,7 +43,6 @@ TEST(describe_chooses_fp8_weights_by_names_of_modules)
 TEST(describe_names_rows_of_e2m1)
 {
     static const char *const layouts[] = {"packed_fp4", "packed_mxfp4"};
-    (void)state;
     write_file(
         "e2m1.json",
         "{ \"model_type\": \"deepseek_v41_text\", \"num_hidden_layers\": 3, \"hidden_size\": "

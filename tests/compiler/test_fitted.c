@@ -48,7 +48,6 @@ TEST(what_is_written_is_read_again)
                                         ", gain: 0.61, range: [-0.25, 0.9]") ROW("plain=1", "");
     struct attnc_fitted f, again;
     struct attnc_diag d;
-    (void)state;
     assert_true(read_text(text, &f, &d));
     assert_string_equal(f.target, "gfx950");
     assert_int_equal(f.count, 2);
@@ -73,7 +72,6 @@ TEST(rows_come_and_go)
 {
     struct attnc_fitted f;
     struct attnc_diag d;
-    (void)state;
     assert_true(read_text(HEAD ROW("plain=0", "") ROW("plain=1", ""), &f, &d));
     assert_true(attnc_fitted_add(&f, 1, &(struct tir_fitted){"prefill", "loop_at", 3, 0, 0, 0}));
     assert_int_equal(f.count, 3);
@@ -108,7 +106,6 @@ TEST(errors_have_their_place)
         {HEAD ROW("", ", gain: 1, range: [0]"), "[LEAST, MOST]", 4},
         {HEAD ROW("", ", why: because"), "unknown key 'why'", 4},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct attnc_fitted f;
         struct attnc_diag d;
@@ -126,7 +123,6 @@ TEST(a_table_is_for_its_target)
     struct attnc_fitted f;
     struct attnc_diag d;
     struct att_variant variants[2];
-    (void)state;
     assert_true(read_text(HEAD ROW("", ""), &f, &d));
     att_variant_init(&variants[0], &att_template_prefill, "gfx942");
     att_variant_init(&variants[1], &att_template_prefill, "gfx950");

@@ -167,7 +167,6 @@ TEST(windows_and_chunks_have_a_first_key)
         int64_t position, left, chunk, first;
     } cases[] = {{10, 3, 0, 7},  {2, 3, 0, 0},   {3, 3, 0, 0},   {10, 100, 4, 8}, {10, 1, 4, 9},
                  {12, 5, 4, 12}, {4, 100, 5, 0}, {5, 100, 5, 5}, {-1, 100, 4, 0}};
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         assert_int_equal(ref_first_key(cases[i].position, cases[i].left, cases[i].chunk),
                          cases[i].first);

@@ -252,7 +252,6 @@ TEST(counters_have_the_bits_of_the_manuals)
          {[TIR_COUNTER_DS] = 63, [TIR_COUNTER_STORE] = 63, [TIR_COUNTER_HELD] = 63},
          TIR_COUNTER_DS},
     };
-    (void)state;
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct tir_machine *const m = &tgt_find(cases[i].target)->machine;
         assert_memory_equal(m->counters, cases[i].most, sizeof(cases[i].most));

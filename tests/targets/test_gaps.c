@@ -104,7 +104,6 @@ TEST(all_paths_are_followed)
     static const char *const over[MOST] = {BF16, "s_branch 3", "v_add_f32_e32 v30, v7, v31", NOPS4};
     static const char *const idle[MOST] = {BF16, "s_cbranch 1", NOPS4};
     char why[TGT_WHY];
-    (void)state;
     assert_false(passes("gfx1250", jump, why));
     assert_false(passes("gfx1250", back, why));
     assert_true(passes("gfx1250", over, why));

@@ -26,24 +26,20 @@ static bool run_by_build(int argc, char **argv, const char *group)
     return false;
 }
 
-int run_test_group(int argc, char **argv, const struct test_group *groups, size_t n)
+int run_tests_in(int argc, char **argv, const struct CMUnitTest *tests, const char *const *groups,
+                 size_t n)
 {
-    int failed = 0;
-    bool found = argc < 2, complete = true;
+    struct CMUnitTest chosen[UNIT_TESTS_MOST];
+    size_t count = 0;
+    bool complete = true;
     for (size_t i = 0; i < n; i++) {
-        const struct test_group *const g = &groups[i];
-        size_t count = 0;
-        complete &= argc < 2 || run_by_build(argc, argv, g->name);
-        if (argc > 1 && strcmp(argv[1], g->name) != 0)
-            continue;
-        while (count < sizeof(g->tests) / sizeof(g->tests[0]) && g->tests[count].name)
-            count++;
-        failed += _cmocka_run_group_tests(g->name, g->tests, count, NULL, NULL);
-        found = true;
+        complete &= argc < 2 || run_by_build(argc, argv, groups[i]);
+        if (argc < 2 || strcmp(argv[1], groups[i]) == 0)
+            chosen[count++] = tests[i];
     }
-    if (!found)
-        fprintf(stderr, "there is no group \"%s\"\n", argv[1]);
-    return failed || !found || !complete;
+    if (count == 0)
+        fprintf(stderr, "there is no group \"%s\"\n", argc < 2 ? "" : argv[1]);
+    return _cmocka_run_group_tests("tests", chosen, count, NULL, NULL) || count == 0 || !complete;
 }
 
 static struct attnc_kernel compile(const struct att_variant *v)

@@ -15,16 +15,17 @@ struct setting {
     int value;
 };
 
-/** Tests of one subject, which the build runs as a test of its own. */
-struct test_group {
-    const char *name;
-    const struct CMUnitTest tests[12]; /* up to the first without a name */
-};
+/** Runs the tests, of `n`, whose group argument 1 names, or all if there are no arguments.
+ * Arguments from 2 on are the groups that the build runs, each as a test of its own. Returns
+ * nonzero if a test fails, if no test has the group, or if the build leaves out a group; else 0. */
+int run_tests_in(int argc, char **argv, const struct CMUnitTest *tests, const char *const *groups,
+                 size_t n);
 
-/** Runs the group that argument 1 names, or all groups if there are no arguments. Arguments from 2
- * on are the groups that the build runs. Returns nonzero if a test fails, if argument 1 names no
- * group, or if the build leaves out one of the `n` groups; else 0. */
-int run_test_group(int argc, char **argv, const struct test_group *groups, size_t n);
+/** Runs the tests of the file like run_tests_in(). */
+static inline int run_test_group(int argc, char **argv)
+{
+    return run_tests_in(argc, argv, unit_tests.tests, unit_tests.groups, unit_tests.count);
+}
 
 /** Settings and their number, as two arguments of a call. */
 #define SETTINGS(...)                      \

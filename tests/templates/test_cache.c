@@ -77,72 +77,55 @@ static void check_caches_of_gfx12(const struct att_template *op)
         check_caches(op, tgt_all[t]->machine.name);
 }
 
-static void writes_fit_their_registers(void **state)
-{
-    (void)state;
-    check_caches_of_gfx9(&att_template_cache_write);
-}
+TEST_IN("write", writes_fit_their_registers) { check_caches_of_gfx9(&att_template_cache_write); }
 
-static void writes_of_short_waves_fit_their_registers(void **state)
+TEST_IN("write in short waves", writes_of_short_waves_fit_their_registers)
 {
-    (void)state;
     check_caches_of_gfx12(&att_template_cache_write);
 }
 
-static void gathers_fit_their_registers(void **state)
-{
-    (void)state;
-    check_caches_of_gfx9(&att_template_cache_gather);
-}
+TEST_IN("gather", gathers_fit_their_registers) { check_caches_of_gfx9(&att_template_cache_gather); }
 
-static void gathers_of_short_waves_fit_their_registers(void **state)
+TEST_IN("gather in short waves", gathers_of_short_waves_fit_their_registers)
 {
-    (void)state;
     check_caches_of_gfx12(&att_template_cache_gather);
 }
 
-static void written_head_dims_fit_their_registers(void **state)
+TEST_IN("written head dims", written_head_dims_fit_their_registers)
 {
-    (void)state;
     check_head_dims(&att_template_cache_write, ATT_KV_SCALE_TOKEN, 0, head_dims, N_DIMS);
 }
 
 /* A page of 16 tokens is written by one wave, so each lane has many elements. */
-static void written_small_pages_fit_their_registers(void **state)
+TEST_IN("written small pages", written_small_pages_fit_their_registers)
 {
-    (void)state;
     check_head_dims(&att_template_cache_write, ATT_KV_SCALE_BLOCK, 16, head_dims, N_NARROW);
 }
 
-static void written_small_pages_of_wide_rows_fit_their_registers(void **state)
+TEST_IN("wide rows in small pages", written_small_pages_of_wide_rows_fit_their_registers)
 {
-    (void)state;
     check_head_dims(&att_template_cache_write, ATT_KV_SCALE_BLOCK, 16, head_dims + N_NARROW,
                     N_DIMS - N_NARROW);
 }
 
-static void written_large_pages_fit_their_registers(void **state)
+TEST_IN("written large pages", written_large_pages_fit_their_registers)
 {
-    (void)state;
     check_head_dims(&att_template_cache_write, ATT_KV_SCALE_BLOCK, 1024, head_dims, N_NARROW);
 }
 
-static void written_large_pages_of_wide_rows_fit_their_registers(void **state)
+TEST_IN("wide rows in large pages", written_large_pages_of_wide_rows_fit_their_registers)
 {
-    (void)state;
     check_head_dims(&att_template_cache_write, ATT_KV_SCALE_BLOCK, 1024, head_dims + N_NARROW,
                     N_DIMS - N_NARROW);
 }
 
-static void gathered_head_dims_fit_their_registers(void **state)
+TEST_IN("gathered head dims", gathered_head_dims_fit_their_registers)
 {
-    (void)state;
     check_head_dims(&att_template_cache_gather, ATT_KV_SCALE_TOKEN, 0, head_dims, N_DIMS);
 }
 
-static void wide_rows_and_copies_fit_their_registers(void **state)
+TEST_IN("gathered head dims", wide_rows_and_copies_fit_their_registers)
 {
-    (void)state;
     FOR_LARGE_WAVES(t)
     {
         const char *target = tgt_all[t]->machine.name;
@@ -155,9 +138,8 @@ static void wide_rows_and_copies_fit_their_registers(void **state)
     }
 }
 
-static void every_head_dim_has_layouts(void **state)
+TEST_IN("layouts", every_head_dim_has_layouts)
 {
-    (void)state;
     static const struct att_template *const ops[] = {&att_template_cache_write,
                                                      &att_template_cache_gather};
     unsigned built = 0;
@@ -173,9 +155,8 @@ static void every_head_dim_has_layouts(void **state)
 }
 
 /* With these head dims, panels have a width that 64 lanes do not divide evenly. */
-static void odd_head_dims_fit_their_registers(void **state)
+TEST_IN("layouts", odd_head_dims_fit_their_registers)
 {
-    (void)state;
     static const int dims[] = {72, 120, 272, 304, 496};
     const int shuffle = ATT_KV_DTYPE_FP8 + 5 * ATT_KV_LAYOUT_SHUFFLE + 15 * ATT_KV_SCALE_TENSOR;
     for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
@@ -191,9 +172,8 @@ static void odd_head_dims_fit_their_registers(void **state)
 /* The wider of K and V is processed in several steps by the tokens of a workgroup. In one step a
  * lane would hold 1,024 of its elements if the narrower has 16 columns. Above 256 columns it is
  * also processed panel by panel. */
-static void widths_far_apart_fit_their_registers(void **state)
+TEST_IN("layouts", widths_far_apart_fit_their_registers)
 {
-    (void)state;
     static const int dims[][2] = {{256, 16}, {16, 256}, {256, 48}, {128, 16}, {496, 16}, {16, 496}};
     static const struct att_template *const ops[] = {&att_template_cache_write,
                                                      &att_template_cache_gather};
@@ -226,9 +206,8 @@ static unsigned count_in_assembly(const struct att_variant *v, const char *mnemo
 }
 
 /* If the kernel computes the scale from a row's largest number, no number can exceed the dtype. */
-static void only_a_given_scale_needs_saturation(void **state)
+TEST_IN("layouts", only_a_given_scale_needs_saturation)
 {
-    (void)state;
     static const int dtypes[] = {ATT_KV_DTYPE_FP8, ATT_KV_DTYPE_INT8};
     static const char *const clamps[] = {"v_med3_f32", "v_med3_i32"};
     for (int i = 0; i < 2; i++) {
@@ -253,9 +232,8 @@ static void check_refused(enum att_field field, int value, enum att_field also, 
     assert_true(strlen(why.text) > 10);
 }
 
-static void what_no_cache_is_like_says_why(void **state)
+TEST_IN("layouts", what_no_cache_is_like_says_why)
 {
-    (void)state;
     check_refused(ATT_HEAD_DIM, 68, ATT_PAGE_SIZE, 16);
     check_refused(ATT_HEAD_DIM, 72, ATT_KV_DTYPE, ATT_KV_DTYPE_FP8);
     check_refused(ATT_HEAD_DIM_V, 1024, ATT_PAGE_SIZE, 16);
@@ -266,30 +244,4 @@ static void what_no_cache_is_like_says_why(void **state)
     check_refused(ATT_KV_DTYPE, ATT_KV_DTYPE_SAME, ATT_KV_SCALE, ATT_KV_SCALE_TENSOR);
 }
 
-static const struct test_group groups[] = {
-    {"write", {cmocka_unit_test(writes_fit_their_registers)}},
-    {"write in short waves", {cmocka_unit_test(writes_of_short_waves_fit_their_registers)}},
-    {"gather", {cmocka_unit_test(gathers_fit_their_registers)}},
-    {"gather in short waves", {cmocka_unit_test(gathers_of_short_waves_fit_their_registers)}},
-    {"written head dims", {cmocka_unit_test(written_head_dims_fit_their_registers)}},
-    {"written small pages", {cmocka_unit_test(written_small_pages_fit_their_registers)}},
-    {"wide rows in small pages",
-     {cmocka_unit_test(written_small_pages_of_wide_rows_fit_their_registers)}},
-    {"written large pages", {cmocka_unit_test(written_large_pages_fit_their_registers)}},
-    {"wide rows in large pages",
-     {cmocka_unit_test(written_large_pages_of_wide_rows_fit_their_registers)}},
-    {"gathered head dims",
-     {cmocka_unit_test(gathered_head_dims_fit_their_registers),
-      cmocka_unit_test(wide_rows_and_copies_fit_their_registers)}},
-    {"layouts",
-     {cmocka_unit_test(every_head_dim_has_layouts),
-      cmocka_unit_test(odd_head_dims_fit_their_registers),
-      cmocka_unit_test(widths_far_apart_fit_their_registers),
-      cmocka_unit_test(only_a_given_scale_needs_saturation),
-      cmocka_unit_test(what_no_cache_is_like_says_why)}},
-};
-
-int main(int argc, char **argv)
-{
-    return run_test_group(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));
-}
+int main(int argc, char **argv) { return run_test_group(argc, argv); }

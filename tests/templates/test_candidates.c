@@ -86,15 +86,13 @@ static void lower_op(const struct att_template *op)
     assert_true(lowered > 0);
 }
 
-static void prefill_of_gfx942_is_lowered(void **state)
+TEST_IN("prefill on gfx942", prefill_of_gfx942_is_lowered)
 {
-    (void)state;
     assert_true(lower_for(&att_template_prefill, "gfx942") > 0);
 }
 
-static void prefill_of_gfx950_is_lowered(void **state)
+TEST_IN("prefill on gfx950", prefill_of_gfx950_is_lowered)
 {
-    (void)state;
     assert_true(lower_for(&att_template_prefill, "gfx950") > 0);
 }
 
@@ -104,30 +102,18 @@ static bool is_attention(const struct att_template *op)
     return op == &att_template_prefill || strstr(op->name, "decode");
 }
 
-static void decode_is_lowered(void **state)
+TEST_IN("decode", decode_is_lowered)
 {
-    (void)state;
     for (const struct att_template *const *op = att_templates; *op; op++)
         if (is_attention(*op) && *op != &att_template_prefill)
             lower_op(*op);
 }
 
-static void other_ops_are_lowered(void **state)
+TEST_IN("other ops", other_ops_are_lowered)
 {
-    (void)state;
     for (const struct att_template *const *op = att_templates; *op; op++)
         if ((*op)->takes & ATT_BIT(TILE) && !is_attention(*op))
             lower_op(*op);
 }
 
-static const struct test_group groups[] = {
-    {"prefill on gfx942", {cmocka_unit_test(prefill_of_gfx942_is_lowered)}},
-    {"prefill on gfx950", {cmocka_unit_test(prefill_of_gfx950_is_lowered)}},
-    {"decode", {cmocka_unit_test(decode_is_lowered)}},
-    {"other ops", {cmocka_unit_test(other_ops_are_lowered)}},
-};
-
-int main(int argc, char **argv)
-{
-    return run_test_group(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));
-}
+int main(int argc, char **argv) { return run_test_group(argc, argv); }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KV_HEADS = 2, BATCH = 3, MAX_KEYS = 300, MAX_TOKENS = 8 * BATCH, PARTS = 3 };
+enum { KV_HEADS = 2, BATCH = 3, MAX_KEYS = 300, PARTS = 3 };
 enum { TICKET_INTS = 32 /* number of integers in `tickets` for a sequence and KV head */ };
 
 /* Lengths that give a partial tile, more than one tile for every wave, and no keys. */
@@ -405,9 +405,8 @@ static void run_case(const char *target, bool listed, const struct setting *s, u
 
 #define CASE(target, listed, ...) run_case(target, listed, SETTINGS(__VA_ARGS__))
 
-static void one_query_a_sequence(void **state)
+TEST_IN("queries", one_query_a_sequence)
 {
-    (void)state;
     CASE("gfx942", false, {ATT_GQA, 8}, {ATT_LSE, 1});
     CASE("gfx950", false, {ATT_GQA, 5}, {ATT_DTYPE, ATT_DTYPE_FP16}, {ATT_SINKS, 1});
     CASE("gfx942", false, {ATT_GQA, 1}, {ATT_HEAD_DIM, 256}, {ATT_PAGE_SIZE, 32});
@@ -415,66 +414,55 @@ static void one_query_a_sequence(void **state)
     CASE("gfx942", false, {ATT_GQA, 0}, {ATT_HEAD_DIM, 128}, {ATT_HEAD_DIM_V, 64});
 }
 
-static void several_queries_see_up_to_themselves(void **state)
+TEST_IN("draft tokens", several_queries_see_up_to_themselves)
 {
-    (void)state;
     CASE("gfx942", false, {ATT_GQA, 5}, {ATT_Q_LEN, 4}, {ATT_LSE, 1});
     CASE("gfx950", false, {ATT_GQA, 12}, {ATT_Q_LEN, 8}, {ATT_HEAD_DIM, 64});
     CASE("gfx950", false, {ATT_GQA, 6}, {ATT_Q_LEN, 3}, {ATT_HEAD_DIM, 256}, {ATT_SINKS, 1});
     CASE("gfx942", false, {ATT_GQA, 0}, {ATT_Q_LEN, 8}, {ATT_MASK, ATT_MASK_NONE});
 }
 
-static void windows_cut_both_ends(void **state)
+TEST_IN("masks", windows_cut_both_ends)
 {
-    (void)state;
     CASE("gfx942", false, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_SINKS, 1}, {ATT_HEAD_DIM, 64});
     CASE("gfx950", false, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_Q_LEN, 5}, {ATT_PAGE_SIZE, 64});
 }
 
-static void masks_of_bytes_say_what_is_seen(void **state)
+TEST_IN("masks", masks_of_bytes_say_what_is_seen)
 {
-    (void)state;
     CASE("gfx942", false, {ATT_MASK, ATT_MASK_CUSTOM}, {ATT_Q_LEN, 7}, {ATT_GQA, 4}, {ATT_LSE, 1});
     CASE("gfx950", true, {ATT_MASK, ATT_MASK_CUSTOM}, {ATT_Q_LEN, 2}, {ATT_HEAD_DIM, 64},
          {ATT_LSE, 1});
 }
 
-static void scores_are_capped(void **state)
-{
-    (void)state;
-    CASE("gfx942", false, {ATT_SOFT_CAP, 1}, {ATT_LSE, 1});
-}
+TEST_IN("masks", scores_are_capped) { CASE("gfx942", false, {ATT_SOFT_CAP, 1}, {ATT_LSE, 1}); }
 
-static void work_lists_write_parts(void **state)
+TEST_IN("work lists", work_lists_write_parts)
 {
-    (void)state;
     CASE("gfx942", true, {ATT_LSE, 1}, {ATT_SINKS, 1});
     CASE("gfx950", true, {ATT_PAGE_TABLE, ATT_PAGE_TABLE_INDICES}, {ATT_LSE, 1}, {ATT_Q_LEN, 3},
          {ATT_GQA, 12}, {ATT_PAGE_SIZE, 32});
     CASE("gfx942", true, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_LSE, 1}, {ATT_Q_LEN, 2});
 }
 
-static void the_last_workgroup_adds_up_parts(void **state)
+TEST_IN("one launch", the_last_workgroup_adds_up_parts)
 {
-    (void)state;
     CASE("gfx942", true, {ATT_ONE_LAUNCH, 1}, {ATT_LSE, 1}, {ATT_SINKS, 1});
     CASE("gfx950", true, {ATT_ONE_LAUNCH, 1}, {ATT_Q_LEN, 3}, {ATT_GQA, 12});
     CASE("gfx942", true, {ATT_ONE_LAUNCH, 1}, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_HEAD_DIM, 64},
          {ATT_GQA, 0}, {ATT_LSE, 1});
 }
 
-static void the_last_workgroup_adds_up_parts_of_any_width(void **state)
+TEST_IN("one launch, widths", the_last_workgroup_adds_up_parts_of_any_width)
 {
-    (void)state;
     CASE("gfx950", true, {ATT_ONE_LAUNCH, 1}, {ATT_HEAD_DIM, 256}, {ATT_GQA, 1});
     CASE("gfx942", true, {ATT_ONE_LAUNCH, 1}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
          {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR});
     CASE("gfx950", false, {ATT_ONE_LAUNCH, 1});
 }
 
-static void pages_have_any_size(void **state)
+TEST_IN("pages", pages_have_any_size)
 {
-    (void)state;
     CASE("gfx942", false, {ATT_PAGE_SIZE, 1}, {ATT_PAGE_TABLE, ATT_PAGE_TABLE_INDICES});
     CASE("gfx950", true, {ATT_PAGE_SIZE, 8}, {ATT_LSE, 1});
     CASE("gfx950", false, {ATT_PAGE_SIZE, 0}, {ATT_Q_LEN, 2}, {ATT_HEAD_DIM, 64});
@@ -484,9 +472,8 @@ static void pages_have_any_size(void **state)
          {ATT_HEAD_DIM, 64});
 }
 
-static void shuffled_caches_are_read_in_place(void **state)
+TEST_IN("layouts", shuffled_caches_are_read_in_place)
 {
-    (void)state;
     CASE("gfx942", false, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE});
     CASE("gfx950", true, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_PAGE_SIZE, 64}, {ATT_LSE, 1});
     CASE("gfx942", false, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_HEAD_DIM, 256});
@@ -495,9 +482,8 @@ static void shuffled_caches_are_read_in_place(void **state)
          {ATT_HEAD_DIM, 64});
 }
 
-static void quantised_caches_are_scaled(void **state)
+TEST_IN("scales", quantised_caches_are_scaled)
 {
-    (void)state;
     CASE("gfx942", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR});
     CASE("gfx950", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TOKEN},
          {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, {ATT_HEAD_DIM, 64});
@@ -527,9 +513,8 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     FOR_WIDE_WAVES(t) \
     check_facts(tgt_all[t]->machine.name, SETTINGS(__VA_ARGS__))
 
-static void kernels_fit_their_registers(void **state)
+TEST_IN("kernels", kernels_fit_their_registers)
 {
-    (void)state;
     FACTS({ATT_GQA, 8});
     FACTS({ATT_GQA, 8}, {ATT_Q_LEN, 4}, {ATT_MASK, ATT_MASK_WINDOW}, {ATT_SINKS, 1}, {ATT_LSE, 1},
           {ATT_SOFT_CAP, 1});
@@ -553,9 +538,8 @@ static void kernels_fit_their_registers(void **state)
           {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE});
 }
 
-static void what_cannot_be_built_says_why(void **state)
+TEST_IN("kernels", what_cannot_be_built_says_why)
 {
-    (void)state;
     static const struct {
         struct setting settings[2];
         const char *sentence;
@@ -575,7 +559,7 @@ static void what_cannot_be_built_says_why(void **state)
 }
 
 /* Rows beyond the widest tile's are left to further passes, which read the keys again. */
-static void tiles_are_as_wide_as_the_rows(void **state)
+TEST_IN("kernels", tiles_are_as_wide_as_the_rows)
 {
     static const struct {
         int dim, gqa, q_len;
@@ -595,7 +579,6 @@ static void tiles_are_as_wide_as_the_rows(void **state)
         {128, 8, 8, {ATT_SOFT_CAP, 1}, 64},
         {128, 8, 8, {ATT_PAGE_SIZE, 1}, 32},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct att_variant v = variant("gfx950", NULL, 0);
         att_set(&v, ATT_HEAD_DIM, cases[i].dim);
@@ -612,7 +595,7 @@ static void tiles_are_as_wide_as_the_rows(void **state)
 
 /* att_tile.own[2] is 1 if loads of an operand take whole rows. Otherwise a load takes 64 bytes of a
  * row, or whole lines of SHUFFLE. */
-static void waves_of_32_load_whole_rows(void **state)
+TEST_IN("kernels", waves_of_32_load_whole_rows)
 {
     static const struct {
         const char *target;
@@ -628,7 +611,6 @@ static void waves_of_32_load_whole_rows(void **state)
         {"gfx1250", 128, {ATT_PAGE_SIZE, 1}, 0},
         {"gfx950", 128, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, 0},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct att_variant v = variant(cases[i].target, NULL, 0);
         att_set(&v, ATT_HEAD_DIM, cases[i].dim);
@@ -643,7 +625,7 @@ static void waves_of_32_load_whole_rows(void **state)
 
 /* A second kernel divides the heads into groups of at most 16 rows, if the first kernel has one
  * wave a SIMD. Each group of its largest launch has a compute unit. */
-static void many_heads_are_divided_into_groups(void **state)
+TEST_IN("kernels", many_heads_are_divided_into_groups)
 {
     static const struct {
         const char *target;
@@ -653,7 +635,6 @@ static void many_heads_are_divided_into_groups(void **state)
         {"gfx950", 36, 1, 3}, {"gfx950", 37, 1, 0}, {"gfx950", 256, 1, 0}, {"gfx950", 32, 1, 0},
         {"gfx950", 8, 1, 0},  {"gfx950", 0, 64, 0}, {"gfx1250", 64, 1, 0},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct att_variant v = variant(cases[i].target, NULL, 0);
         att_set(&v, ATT_GQA, cases[i].gqa);
@@ -671,27 +652,4 @@ static void many_heads_are_divided_into_groups(void **state)
     }
 }
 
-static const struct test_group groups[] = {
-    {"kernels",
-     {cmocka_unit_test(what_cannot_be_built_says_why),
-      cmocka_unit_test(many_heads_are_divided_into_groups),
-      cmocka_unit_test(kernels_fit_their_registers),
-      cmocka_unit_test(tiles_are_as_wide_as_the_rows),
-      cmocka_unit_test(waves_of_32_load_whole_rows)}},
-    {"masks",
-     {cmocka_unit_test(windows_cut_both_ends), cmocka_unit_test(masks_of_bytes_say_what_is_seen),
-      cmocka_unit_test(scores_are_capped)}},
-    {"queries", {cmocka_unit_test(one_query_a_sequence)}},
-    {"draft tokens", {cmocka_unit_test(several_queries_see_up_to_themselves)}},
-    {"work lists", {cmocka_unit_test(work_lists_write_parts)}},
-    {"one launch", {cmocka_unit_test(the_last_workgroup_adds_up_parts)}},
-    {"one launch, widths", {cmocka_unit_test(the_last_workgroup_adds_up_parts_of_any_width)}},
-    {"pages", {cmocka_unit_test(pages_have_any_size)}},
-    {"layouts", {cmocka_unit_test(shuffled_caches_are_read_in_place)}},
-    {"scales", {cmocka_unit_test(quantised_caches_are_scaled)}},
-};
-
-int main(int argc, char **argv)
-{
-    return run_test_group(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));
-}
+int main(int argc, char **argv) { return run_test_group(argc, argv); }

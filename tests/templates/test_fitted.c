@@ -54,7 +54,6 @@ TEST(decode_has_the_keys_of_its_target)
 {
     const struct att_template *const decode = &att_template_decode;
     struct att_variant v = decode_of(decode, "gfx942", ATT_KV_LAYOUT_NHD);
-    (void)state;
     assert_int_equal(knob_of(&v, "keys"), 32);
     v = decode_of(decode, "gfx950", ATT_KV_LAYOUT_NHD);
     assert_int_equal(knob_of(&v, "keys"), 64);
@@ -76,7 +75,6 @@ TEST(the_first_row_decides)
         {"prefill", "late_eighths", 2, 0, 0, 0},
         {0},
     };
-    (void)state;
     struct att_variant v = prefill_of("gfx950", 64);
     v.fitted = rows;
     assert_int_equal(knob_of(&v, "hoist_vgprs"), 6);
@@ -121,7 +119,6 @@ TEST(words_are_of_tile_and_key)
 TEST(a_candidate_keeps_its_row_s_knobs)
 {
     static const struct tir_fitted rows[] = {{"prefill", "late_eighths", 2, 0, 0, 0}, {0}};
-    (void)state;
     struct att_variant v = prefill_of("gfx950", 64);
     const struct tir_machine *const m = &tgt_find(v.target)->machine;
     char text[ATT_TILE_TEXT_MAX];
@@ -158,7 +155,6 @@ TEST(words_that_nobody_has_are_refused)
         {{"prefill mask=none alone=1", "hoist_vgprs", 1, 0, 0, 0},
          "prefill's knob 'alone' is named 'workgroups' now"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct att_why why = {.text = ""};
         assert_true(att_check_fitted(&cases[i].row, &why) == !cases[i].text);
@@ -172,7 +168,6 @@ TEST(words_that_nobody_has_are_refused)
 TEST(rows_of_targets_name_knobs)
 {
     struct att_why why = {.text = ""};
-    (void)state;
     for (int t = 0; tgt_all[t]; t++)
         for (const struct tir_fitted *row = tgt_all[t]->machine.fitted; row->kernels; row++)
             if (!att_check_fitted(row, &why))

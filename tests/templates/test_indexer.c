@@ -9,9 +9,8 @@
 extern const struct att_template att_template_topk, att_template_indexer_topk,
     att_template_indexer_logits, att_template_indexer_rope_cache;
 
-static void selections_fit_their_registers(void **state)
+TEST_IN("selections", selections_fit_their_registers)
 {
-    (void)state;
     static const int sizes[] = {1, 512, 1024, 2048, 4096};
     for (int t = 0; tgt_all[t]; t++)
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -35,22 +34,16 @@ static void check_scores(const struct att_template *op, bool paged)
     }
 }
 
-static void logits_fit_their_registers(void **state)
+TEST_IN("logits", logits_fit_their_registers)
 {
-    (void)state;
     check_scores(&att_template_indexer_logits, false);
     check_scores(&att_template_indexer_logits, true);
 }
 
-static void scores_fit_their_registers(void **state)
-{
-    (void)state;
-    check_scores(&att_template_indexer_topk, false);
-}
+TEST_IN("scores", scores_fit_their_registers) { check_scores(&att_template_indexer_topk, false); }
 
-static void scores_of_pages_fit_their_registers(void **state)
+TEST_IN("scores of pages", scores_of_pages_fit_their_registers)
 {
-    (void)state;
     check_scores(&att_template_indexer_topk, true);
 }
 
@@ -75,25 +68,22 @@ static void check_levels(const struct level *levels, size_t n)
 }
 
 /* With top_blocks the selections of keys and of blocks are both live, beside q and its weights. */
-static void levels_fit_their_registers(void **state)
+TEST_IN("levels", levels_fit_their_registers)
 {
-    (void)state;
     static const struct level levels[] = {
         {64, 1, 0, 0, 2048}, {64, 1, 0, 1, 0}, {64, 1, 1, 0, 256}};
     check_levels(levels, sizeof(levels) / sizeof(levels[0]));
 }
 
-static void levels_of_128_heads_fit_their_registers(void **state)
+TEST_IN("levels of 128 heads", levels_of_128_heads_fit_their_registers)
 {
-    (void)state;
     static const struct level levels[] = {
         {128, 0, 0, 0, 256}, {128, 1, 1, 1, 0}, {128, 1, 1, 0, 256}};
     check_levels(levels, sizeof(levels) / sizeof(levels[0]));
 }
 
-static void heads_fit_their_registers(void **state)
+TEST_IN("selections", heads_fit_their_registers)
 {
-    (void)state;
     for (int t = 0; tgt_all[t]; t++)
         for (int kind = 0; kind < 4; kind++) {
             struct att_variant v;
@@ -105,9 +95,8 @@ static void heads_fit_their_registers(void **state)
         }
 }
 
-static void a_selection_beyond_lds_is_refused(void **state)
+TEST_IN("selections", a_selection_beyond_lds_is_refused)
 {
-    (void)state;
     struct att_variant v;
     struct att_why why = {.text = ""};
     att_variant_init(&v, &att_template_indexer_topk, "gfx942");
@@ -117,9 +106,8 @@ static void a_selection_beyond_lds_is_refused(void **state)
     assert_true(att_template_indexer_topk.check(&v, &tgt_find("gfx950")->machine, &why));
 }
 
-static void keys_of_mxfp4_are_for_gfx950(void **state)
+TEST_IN("selections", keys_of_mxfp4_are_for_gfx950)
 {
-    (void)state;
     static const struct att_template *const templates[] = {
         &att_template_indexer_rope_cache, &att_template_indexer_topk, &att_template_indexer_logits};
     for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++) {
@@ -139,18 +127,16 @@ static void keys_of_mxfp4_are_for_gfx950(void **state)
     expect_refused(&v, ATT_INDEX_KEYS, "index_keys mxfp4 is for pages: paged is false");
 }
 
-static void keys_of_fp8_take_16_elements_a_lane(void **state)
+TEST_IN("selections", keys_of_fp8_take_16_elements_a_lane)
 {
-    (void)state;
     struct att_variant v;
     att_variant_init(&v, &att_template_indexer_topk, "gfx1201");
     expect_refused(&v, ATT_INDEX_KEYS,
                    "a lane of gfx1201 multiplies 8 elements of fp8, and loads chunks of 16");
 }
 
-static void keys_are_in_layouts_that_the_indexer_reads(void **state)
+TEST_IN("selections", keys_are_in_layouts_that_the_indexer_reads)
 {
-    (void)state;
     static const int layouts[] = {ATT_KV_LAYOUT_PACKED, ATT_KV_LAYOUT_SHUFFLE_K};
     struct att_variant v;
     att_variant_init(&v, &att_template_indexer_topk, "gfx942");
@@ -166,9 +152,8 @@ static void keys_are_in_layouts_that_the_indexer_reads(void **state)
     }
 }
 
-static void scores_of_mxfp4_fit_their_registers(void **state)
+TEST_IN("mxfp4", scores_of_mxfp4_fit_their_registers)
 {
-    (void)state;
     static const int heads[] = {8, 32, 64, 128};
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
         for (int kind = 0; kind < 8; kind++) {
@@ -185,9 +170,8 @@ static void scores_of_mxfp4_fit_their_registers(void **state)
 }
 
 /* Queries of 16 bits take twice the registers of queries of fp8. */
-static void scores_of_16_bits_fit_their_registers(void **state)
+TEST_IN("16 bits", scores_of_16_bits_fit_their_registers)
 {
-    (void)state;
     static const int heads[] = {4, 64, 128};
     FOR_LARGE_WAVES(t)
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
@@ -200,23 +184,4 @@ static void scores_of_16_bits_fit_their_registers(void **state)
     }
 }
 
-static const struct test_group groups[] = {
-    {"selections",
-     {cmocka_unit_test(selections_fit_their_registers), cmocka_unit_test(heads_fit_their_registers),
-      cmocka_unit_test(a_selection_beyond_lds_is_refused),
-      cmocka_unit_test(keys_of_mxfp4_are_for_gfx950),
-      cmocka_unit_test(keys_of_fp8_take_16_elements_a_lane),
-      cmocka_unit_test(keys_are_in_layouts_that_the_indexer_reads)}},
-    {"logits", {cmocka_unit_test(logits_fit_their_registers)}},
-    {"scores", {cmocka_unit_test(scores_fit_their_registers)}},
-    {"scores of pages", {cmocka_unit_test(scores_of_pages_fit_their_registers)}},
-    {"levels", {cmocka_unit_test(levels_fit_their_registers)}},
-    {"levels of 128 heads", {cmocka_unit_test(levels_of_128_heads_fit_their_registers)}},
-    {"mxfp4", {cmocka_unit_test(scores_of_mxfp4_fit_their_registers)}},
-    {"16 bits", {cmocka_unit_test(scores_of_16_bits_fit_their_registers)}},
-};
-
-int main(int argc, char **argv)
-{
-    return run_test_group(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));
-}
+int main(int argc, char **argv) { return run_test_group(argc, argv); }

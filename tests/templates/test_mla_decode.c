@@ -429,9 +429,8 @@ static void run_case(const char *target, bool listed, const struct setting *s, u
 
 #define CASE(target, listed, ...) run_case(target, listed, SETTINGS(__VA_ARGS__))
 
-static void heads_of_any_number_share_a_latent(void **state)
+TEST_IN("heads", heads_of_any_number_share_a_latent)
 {
-    (void)state;
     CASE("gfx942", false, {ATT_GQA, 1});
     CASE("gfx950", false, {ATT_GQA, 12}, {ATT_LSE, 0});
     CASE("gfx942", false, {ATT_GQA, 24});
@@ -440,9 +439,8 @@ static void heads_of_any_number_share_a_latent(void **state)
     CASE("gfx950", false, {ATT_GQA, 0});
 }
 
-static void several_queries_see_up_to_themselves(void **state)
+TEST_IN("draft tokens", several_queries_see_up_to_themselves)
 {
-    (void)state;
     CASE("gfx950", false, {ATT_GQA, 8}, {ATT_Q_LEN, 2});
     CASE("gfx942", false, {ATT_GQA, 5}, {ATT_Q_LEN, 8});
     CASE("gfx950", false, {ATT_GQA, 48}, {ATT_Q_LEN, 4}); /* two passes over the keys */
@@ -450,17 +448,15 @@ static void several_queries_see_up_to_themselves(void **state)
     CASE("gfx950", false, {ATT_GQA, 6}, {ATT_Q_LEN, 7}, {ATT_MASK, ATT_MASK_CUSTOM});
 }
 
-static void latents_have_other_widths(void **state)
+TEST_IN("lists", latents_have_other_widths)
 {
-    (void)state;
     CASE("gfx942", false, {ATT_HEAD_DIM, 512}, {ATT_GQA, 20});
     CASE("gfx950", false, {ATT_HEAD_DIM, 320}, {ATT_HEAD_DIM_V, 256}, {ATT_GQA, 40});
 }
 
 /* Splits without a visible key have a log of the denominator of -inf. */
-static void work_lists_write_parts(void **state)
+TEST_IN("lists", work_lists_write_parts)
 {
-    (void)state;
     CASE("gfx942", true, {ATT_GQA, 8});
     CASE("gfx950", true, {ATT_PAGE_TABLE, ATT_PAGE_TABLE_INDICES}, {ATT_GQA, 12}, {ATT_Q_LEN, 3},
          {ATT_PAGE_SIZE, 64});
@@ -468,9 +464,8 @@ static void work_lists_write_parts(void **state)
 
 /* Kernels add up parts in the launch itself: for whole rows and for halves, for an unknown number
  * of heads, and for a latent of 256. */
-static void parts_are_added_up_in_one_launch(void **state)
+TEST_IN("one launch", parts_are_added_up_in_one_launch)
 {
-    (void)state;
     CASE("gfx942", true, {ATT_ONE_LAUNCH, 1}, {ATT_GQA, 12});
     CASE("gfx950", true, {ATT_ONE_LAUNCH, 1}, {ATT_GQA, 0}, {ATT_LSE, 0});
     CASE("gfx950", true, {ATT_ONE_LAUNCH, 1}, {ATT_GQA, 48}, {ATT_Q_LEN, 3});
@@ -479,18 +474,16 @@ static void parts_are_added_up_in_one_launch(void **state)
     CASE("gfx950", false, {ATT_ONE_LAUNCH, 1});
 }
 
-static void pages_have_any_size(void **state)
+TEST_IN("lists", pages_have_any_size)
 {
-    (void)state;
     CASE("gfx942", false, {ATT_PAGE_SIZE, 1}, {ATT_PAGE_TABLE, ATT_PAGE_TABLE_INDICES});
     CASE("gfx950", true, {ATT_PAGE_SIZE, 0}, {ATT_GQA, 17});
 }
 
 /* Lists of slots, backwards and with gaps. With kv_indptr only, they have no lengths of their
    own. */
-static void lists_name_any_slots(void **state)
+TEST_IN("lists", lists_name_any_slots)
 {
-    (void)state;
     CASE("gfx942", false, {ATT_SPARSE, ATT_SPARSE_SLOTS}, {ATT_GQA, 8});
     CASE("gfx950", true, {ATT_SPARSE, ATT_SPARSE_SLOTS}, {ATT_PAGE_SIZE, 0}, {ATT_GQA, 40});
     CASE("gfx950", false, {ATT_SPARSE, ATT_SPARSE_SLOTS}, {ATT_PAGE_SIZE, 1}, {ATT_Q_LEN, 2},
@@ -499,18 +492,16 @@ static void lists_name_any_slots(void **state)
 
 /* The scale of the cache applies twice: to scores, since keys have it, and to outputs, since
  * values have it. */
-static void the_scale_of_the_cache_counts_twice(void **state)
+TEST_IN("packed rows", the_scale_of_the_cache_counts_twice)
 {
-    (void)state;
     CASE("gfx942", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR});
     CASE("gfx950", true, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
          {ATT_GQA, 64}, {ATT_PAGE_SIZE, 64});
 }
 
 /* S is a sum of exact fp8 products. P is fp8 too, and so is c in the cache. */
-static void queries_may_be_fp8(void **state)
+TEST_IN("fp8 queries", queries_may_be_fp8)
 {
-    (void)state;
     CASE("gfx942", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
          {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8});
     CASE("gfx950", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
@@ -522,9 +513,8 @@ static void queries_may_be_fp8(void **state)
 }
 
 /* Packed rows, which have their own scales, are in pages or in lists of slots. */
-static void rows_may_be_packed(void **state)
+TEST_IN("packed rows", rows_may_be_packed)
 {
-    (void)state;
     CASE("gfx942", true, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED});
     CASE("gfx950", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED},
          {ATT_GQA, 64}, {ATT_SPARSE, ATT_SPARSE_SLOTS});
@@ -561,9 +551,8 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     FOR_WIDE_WAVES(t) \
     check_facts(tgt_all[t]->machine.name, SETTINGS(__VA_ARGS__))
 
-static void kernels_fit_their_registers(void **state)
+TEST_IN("kernels", kernels_fit_their_registers)
 {
-    (void)state;
     FACTS({ATT_GQA, 16});
     FACTS({ATT_GQA, 32});
     FACTS({ATT_GQA, 64}, {ATT_PAGE_SIZE, 0});
@@ -579,9 +568,8 @@ static void kernels_fit_their_registers(void **state)
           {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8});
 }
 
-static void what_cannot_be_built_says_why(void **state)
+TEST_IN("kernels", what_cannot_be_built_says_why)
 {
-    (void)state;
     static const struct {
         struct setting setting;
         const char *sentence;
@@ -602,22 +590,4 @@ static void what_cannot_be_built_says_why(void **state)
     }
 }
 
-static const struct test_group groups[] = {
-    {"kernels",
-     {cmocka_unit_test(what_cannot_be_built_says_why),
-      cmocka_unit_test(kernels_fit_their_registers)}},
-    {"heads", {cmocka_unit_test(heads_of_any_number_share_a_latent)}},
-    {"draft tokens", {cmocka_unit_test(several_queries_see_up_to_themselves)}},
-    {"one launch", {cmocka_unit_test(parts_are_added_up_in_one_launch)}},
-    {"lists",
-     {cmocka_unit_test(latents_have_other_widths), cmocka_unit_test(work_lists_write_parts),
-      cmocka_unit_test(pages_have_any_size), cmocka_unit_test(lists_name_any_slots)}},
-    {"fp8 queries", {cmocka_unit_test(queries_may_be_fp8)}},
-    {"packed rows",
-     {cmocka_unit_test(rows_may_be_packed), cmocka_unit_test(the_scale_of_the_cache_counts_twice)}},
-};
-
-int main(int argc, char **argv)
-{
-    return run_test_group(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));
-}
+int main(int argc, char **argv) { return run_test_group(argc, argv); }

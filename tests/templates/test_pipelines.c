@@ -80,7 +80,6 @@ TEST(each_file_begins_with_its_drawing)
 {
     enum { MOST_LINES = 120 };
     unsigned n = 0;
-    (void)state;
     for (const struct att_template *const *t = att_templates; *t; t++)
         for (const struct pipeline *const *p = (*t)->pipelines; p && *p; p++, n++) {
             char path[512];
@@ -366,7 +365,6 @@ static unsigned count_tiles(const struct table *t, uint32_t has)
 TEST(without_waits_no_table_passes)
 {
     unsigned dropped = 0;
-    (void)state;
     for (const struct att_template *const *t = att_templates; *t; t++)
         for (const struct pipeline *const *p = (*t)->pipelines; p && *p; p++) {
             uint32_t all[MAX_PLANS];
@@ -402,7 +400,6 @@ TEST(without_waits_no_table_passes)
 TEST(what_passes_is_safe)
 {
     unsigned refused = 0, passed = 0;
-    (void)state;
     for (const struct att_template *const *t = att_templates; *t; t++)
         for (const struct pipeline *const *p = (*t)->pipelines; p && *p; p++) {
             uint32_t all[MAX_PLANS];
@@ -455,7 +452,6 @@ TEST(depths_follow_from_tables)
         {"ping_pong", CHECK_PREVIOUS | 3u << FIRST, {1, 1}}, /* K and V are */
         {"one_wave_transposed", CHECK_PREVIOUS | 2u << FIRST, {2, 1}},
     };
-    (void)state;
     unsigned found = 0;
     for (const struct att_template *const *t = att_templates; *t; t++)
         for (const struct pipeline *const *p = (*t)->pipelines; p && *p; p++)
@@ -479,7 +475,6 @@ TEST(roles_share_simds)
     const struct pipe_variant four = {.has = 1, .waves = 4}, eight = {.has = 1, .waves = 8};
     struct pipe_plan plan;
     char why[PIPE_WHY] = "";
-    (void)state;
     for (const struct att_template *const *t = att_templates; *t; t++)
         for (const struct pipeline *const *p = (*t)->pipelines; p && *p; p++) {
             if ((*p)->roles < 2)

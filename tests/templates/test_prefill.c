@@ -67,27 +67,14 @@ static void check_tiles(int mask)
         }
 }
 
-static void tiles_fit_their_registers(void **state)
-{
-    (void)state;
-    check_tiles(ATT_MASK_NONE);
-}
+TEST_IN("no mask", tiles_fit_their_registers) { check_tiles(ATT_MASK_NONE); }
 
-static void causal_tiles_fit_their_registers(void **state)
-{
-    (void)state;
-    check_tiles(ATT_MASK_CAUSAL);
-}
+TEST_IN("causal", causal_tiles_fit_their_registers) { check_tiles(ATT_MASK_CAUSAL); }
 
-static void tiles_with_windows_fit_their_registers(void **state)
-{
-    (void)state;
-    check_tiles(ATT_MASK_WINDOW);
-}
+TEST_IN("windows", tiles_with_windows_fit_their_registers) { check_tiles(ATT_MASK_WINDOW); }
 
-static void head_dims_between_the_tiles(void **state)
+TEST_IN("head dims", head_dims_between_the_tiles)
 {
-    (void)state;
     static const int dims[][2] = {{72, 72},   {80, 80},   {88, 88},  {96, 96},
                                   {112, 112}, {160, 160}, {192, 96}, {80, 256},
                                   {208, 208}, {320, 320}, {512, 64}, {64, 512}};
@@ -135,9 +122,8 @@ static void check_short(const char *target, const int dims[2], int mask, const c
 
 /* With head_dim 64 four workgroups share a compute unit of gfx950. Launches with at most a tile for
  * each compute unit have large tiles there from 257 keys on. */
-static void queries_of_few_keys_share_compute_units(void **state)
+TEST_IN("no mask", queries_of_few_keys_share_compute_units)
 {
-    (void)state;
     FOR_WIDE_WAVES(t)
     {
         const char *const name = tgt_all[t]->machine.name;
@@ -152,9 +138,8 @@ static void queries_of_few_keys_share_compute_units(void **state)
 
 /* Every size is compiled or refused with a sentence, and none aborts: panels and LDS follow the
    size. */
-static void every_head_dim_is_decided(void **state)
+TEST_IN("head dims", every_head_dim_is_decided)
 {
-    (void)state;
     FOR_WIDE_WAVES(t)
     for (int dim = 1; dim <= 528; dim++) {
         struct att_variant v = variant(tgt_all[t]->machine.name, (const int[2]){dim, dim});
@@ -166,9 +151,8 @@ static void every_head_dim_is_decided(void **state)
 }
 
 /* Every accepted pair of sizes can be built. */
-static void every_pair_of_head_dims_makes_sound_tiles(void **state)
+TEST_IN("head dims", every_pair_of_head_dims_makes_sound_tiles)
 {
-    (void)state;
     unsigned taken = 0;
     FOR_WIDE_WAVES(t)
     for (int dim = 64; dim <= 512; dim += dim < 256 ? 8 : 64)
@@ -188,9 +172,8 @@ static void every_pair_of_head_dims_makes_sound_tiles(void **state)
     assert_true(taken > 300);
 }
 
-static void soft_cap_fits_too(void **state)
+TEST_IN("head dims", soft_cap_fits_too)
 {
-    (void)state;
     FOR_WIDE_WAVES(t)
     for (int d = 0; d < N_DIMS; d++) {
         struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
@@ -220,17 +203,9 @@ static void check_paged_tiles(int layout)
         }
 }
 
-static void paged_tiles_fit_too(void **state)
-{
-    (void)state;
-    check_paged_tiles(ATT_KV_LAYOUT_NHD);
-}
+TEST_IN("pages", paged_tiles_fit_too) { check_paged_tiles(ATT_KV_LAYOUT_NHD); }
 
-static void shuffled_tiles_fit_too(void **state)
-{
-    (void)state;
-    check_paged_tiles(ATT_KV_LAYOUT_SHUFFLE);
-}
+TEST_IN("shuffled pages", shuffled_tiles_fit_too) { check_paged_tiles(ATT_KV_LAYOUT_SHUFFLE); }
 
 /* Checks that pages copied through registers leave room for tiles of 32 keys, and direct copies for
    64. */
@@ -249,9 +224,8 @@ static void check_copies(const char *target, int page_size, enum att_kv_dtype kv
     attnc_kernel_free(&k);
 }
 
-static void pages_are_copied_where_a_wave_has_one(void **state)
+TEST_IN("causal plans", pages_are_copied_where_a_wave_has_one)
 {
-    (void)state;
     check_copies("gfx950", 16, ATT_KV_DTYPE_SAME, true);
     check_copies("gfx950", 8, ATT_KV_DTYPE_SAME, true);
     check_copies("gfx950", 4, ATT_KV_DTYPE_SAME, false);
@@ -278,22 +252,16 @@ static void check_planned_tiles(int mask)
     }
 }
 
-static void planned_tiles_fit_too(void **state)
+TEST_IN("plans", planned_tiles_fit_too)
 {
-    (void)state;
     check_planned_tiles(ATT_MASK_NONE);
     check_planned_tiles(ATT_MASK_WINDOW);
 }
 
-static void causal_planned_tiles_fit_too(void **state)
-{
-    (void)state;
-    check_planned_tiles(ATT_MASK_CAUSAL);
-}
+TEST_IN("causal plans", causal_planned_tiles_fit_too) { check_planned_tiles(ATT_MASK_CAUSAL); }
 
-static void caches_that_cannot_be_say_why(void **state)
+TEST_IN("pages", caches_that_cannot_be_say_why)
 {
-    (void)state;
     static const struct {
         bool paged;
         enum att_field field;
@@ -321,9 +289,8 @@ static struct att_variant fp8_variant(const char *target, const int dims[2])
 }
 
 /* Hooks and soft caps have one wave per SIMD, with 512 registers. */
-static void fp8_tiles_fit_too(void **state)
+TEST_IN("fp8", fp8_tiles_fit_too)
 {
-    (void)state;
     static const int dims[][2] = {{64, 64}, {96, 96}, {128, 128}, {192, 128}};
     FOR_WIDE_WAVES(t)
     for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
@@ -341,9 +308,8 @@ static void fp8_tiles_fit_too(void **state)
             }
 }
 
-static void fp8_that_cannot_be_says_why(void **state)
+TEST_IN("fp8", fp8_that_cannot_be_says_why)
 {
-    (void)state;
     static const struct {
         int dims[2];
         bool paged;
@@ -375,9 +341,8 @@ static void fp8_that_cannot_be_says_why(void **state)
 }
 
 /* The matrix pipe's duty for bf16, D 128, is at least its first-order bound. */
-static void matrix_pipe_is_kept_busy(void **state)
+TEST_IN("causal", matrix_pipe_is_kept_busy)
 {
-    (void)state;
     static const struct {
         const char *target;
         unsigned permille;
@@ -392,9 +357,8 @@ static void matrix_pipe_is_kept_busy(void **state)
     }
 }
 
-static void plans_of_no_cache_say_why(void **state)
+TEST_IN("plans", plans_of_no_cache_say_why)
 {
-    (void)state;
     struct att_why why = {.text = ""};
     struct att_variant v = variant("gfx950", head_dims[1]);
     att_set(&v, ATT_PLANNED, 1);
@@ -414,9 +378,8 @@ static void plans_of_no_cache_say_why(void **state)
     assert_true(v.op->check(&v, &tgt_find("gfx950")->machine, &why));
 }
 
-static void unsupported_head_dims_say_why(void **state)
+TEST_IN("head dims", unsupported_head_dims_say_why)
 {
-    (void)state;
     static const int odd[][2] = {{60, 60}, {520, 520}, {128, 100}, {320, 72}};
     for (int i = 0; i < 4; i++) {
         struct att_variant v = variant("gfx942", odd[i]);
@@ -428,12 +391,11 @@ static void unsupported_head_dims_say_why(void **state)
 
 /* The tensor data mover copies elements of 16 bits only. LDS reads transpose V of 16 and of 8
  * bits. */
-static void only_16_bits_are_moved(void **state)
+TEST_IN("halves", only_16_bits_are_moved)
 {
     const struct tir_machine *const m = &tgt_find("gfx1250")->machine;
     const struct att_variant v = variant("gfx1250", (int[]){128, 128});
     struct att_tile tile;
-    (void)state;
     assert_true(att_find_tile(&v, m, &tile, NULL));
     struct prefill p = {.v = &v, .m = m, .tile = &tile, .shape.dtype = TIR_BF16};
     assert_true(prefill_moves_tensors(&p) && !prefill_transposes_v(&p));
@@ -443,7 +405,7 @@ static void only_16_bits_are_moved(void **state)
 
 /* The tile with halves of K and V is for variants that it has steps for, and for targets whose LDS
  * has several segments. */
-static void pairs_of_simds_read_halves_at_once(void **state)
+TEST_IN("halves", pairs_of_simds_read_halves_at_once)
 {
     static const struct {
         const char *target;
@@ -461,7 +423,6 @@ static void pairs_of_simds_read_halves_at_once(void **state)
         {"gfx950", 128, {ATT_MASK, ATT_MASK_CAUSAL}, 0},
     };
     enum { PERSISTENT = 1, HALVES = 14, ONE_MEMORY = 1 << 18 };
-    (void)state;
     assert_string_equal(att_template_prefill.own[HALVES], "halves");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct att_variant v = variant(cases[i].target, (int[]){cases[i].dim, cases[i].dim});
@@ -483,33 +444,4 @@ static void pairs_of_simds_read_halves_at_once(void **state)
     }
 }
 
-static const struct test_group groups[] = {
-    {"no mask",
-     {cmocka_unit_test(tiles_fit_their_registers),
-      cmocka_unit_test(queries_of_few_keys_share_compute_units)}},
-    {"causal",
-     {cmocka_unit_test(causal_tiles_fit_their_registers),
-      cmocka_unit_test(matrix_pipe_is_kept_busy)}},
-    {"windows", {cmocka_unit_test(tiles_with_windows_fit_their_registers)}},
-    {"head dims",
-     {cmocka_unit_test(head_dims_between_the_tiles), cmocka_unit_test(every_head_dim_is_decided),
-      cmocka_unit_test(every_pair_of_head_dims_makes_sound_tiles),
-      cmocka_unit_test(unsupported_head_dims_say_why), cmocka_unit_test(soft_cap_fits_too)}},
-    {"pages",
-     {cmocka_unit_test(paged_tiles_fit_too), cmocka_unit_test(caches_that_cannot_be_say_why)}},
-    {"shuffled pages", {cmocka_unit_test(shuffled_tiles_fit_too)}},
-    {"plans",
-     {cmocka_unit_test(planned_tiles_fit_too), cmocka_unit_test(plans_of_no_cache_say_why)}},
-    {"causal plans",
-     {cmocka_unit_test(causal_planned_tiles_fit_too),
-      cmocka_unit_test(pages_are_copied_where_a_wave_has_one)}},
-    {"halves",
-     {cmocka_unit_test(pairs_of_simds_read_halves_at_once),
-      cmocka_unit_test(only_16_bits_are_moved)}},
-    {"fp8", {cmocka_unit_test(fp8_tiles_fit_too), cmocka_unit_test(fp8_that_cannot_be_says_why)}},
-};
-
-int main(int argc, char **argv)
-{
-    return run_test_group(argc, argv, groups, sizeof(groups) / sizeof(groups[0]));
-}
+int main(int argc, char **argv) { return run_test_group(argc, argv); }

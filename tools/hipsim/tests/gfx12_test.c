@@ -4,15 +4,15 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "tests/unit_test.h"
 #include "tools/hipsim/tests/device.h"
 
 static const enum gfx_target targets[] = {GFX1250, GFX1201};
 #define EACH_TARGET for (unsigned t = 0; t < 2; t++)
 
 /* V_MOVREL*: M0 is added to the number of the source, of the destination or of both. */
-static void registers_are_relative_to_m0(void **state)
+TEST(registers_are_relative_to_m0)
 {
-    (void)state;
     EACH_TARGET
     {
         struct program p = program_new(targets[t]);
@@ -33,9 +33,8 @@ static void registers_are_relative_to_m0(void **state)
 
 /* Lanes outside of EXEC keep the destination, and the number of a register that the kernel lacks is
  * a fault. */
-static void relative_registers_have_limits(void **state)
+TEST(relative_registers_have_limits)
 {
-    (void)state;
     EACH_TARGET
     {
         struct program p = program_new(targets[t]);
@@ -56,9 +55,8 @@ static void relative_registers_have_limits(void **state)
 }
 
 /* The check `wait` follows the register that M0 selects. */
-static void relative_registers_are_waited_for(void **state)
+TEST(relative_registers_are_waited_for)
 {
-    (void)state;
     static const uint32_t data[64] = {5, 5};
     void *const from = device_alloc(sizeof(data), data);
     EACH_TARGET for (unsigned i = 0; i < 2; i++)
@@ -138,9 +136,8 @@ static uint32_t run_atomic(enum gfx_target target, const char *space, const stru
     return p.v[4][0];
 }
 
-static void atomics_of_gfx12(void **state)
+TEST(atomics_of_gfx12)
 {
-    (void)state;
     static const char *const spaces[] = {"global", "flat", "ds"};
     EACH_TARGET for (size_t i = 0; i < sizeof(atomics) / sizeof(atomics[0]);
                      i++) for (unsigned s = 0; s < 3; s++)
@@ -151,9 +148,8 @@ static void atomics_of_gfx12(void **state)
     }
 }
 
-static void instructions_of_both_targets(void **state)
+TEST(instructions_of_both_targets)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_fma_dx9_zero_f32 v0, v2, v4, v6", 0x7f800000, 0, ONE, ONE},
         {"v_fma_dx9_zero_f32 v0, v2, v4, v6", TWO, TWO, ONE, 0x40a00000},
@@ -184,9 +180,8 @@ static void instructions_of_both_targets(void **state)
 }
 
 /* DS_BPERMUTE_FI reads lanes outside of EXEC. */
-static void bpermute_fi_reads_all_lanes(void **state)
+TEST(bpermute_fi_reads_all_lanes)
 {
-    (void)state;
     EACH_TARGET
     {
         struct program p = program_new(targets[t]);
@@ -204,9 +199,8 @@ static void bpermute_fi_reads_all_lanes(void **state)
 }
 
 /* Conversions of 16 bits, tables and limits of gfx1250. */
-static void instructions_of_gfx1250(void **state)
+TEST(instructions_of_gfx1250)
 {
-    (void)state;
     static const struct op_case cases[] = {
         {"v_cvt_f16_fp8 v0, v2", 0x38, 0, 0, 0xdead3c00},
         {"v_cvt_f16_fp8 v0, v2 byte_sel:1", 0xb838, 0, 0, 0xdeadbc00},
@@ -239,9 +233,8 @@ static void instructions_of_gfx1250(void **state)
 
 /* V_PERM_PK16_B6 and _B8: tables of more than two dwords. V_CVT_SCALEF32_SR_PK8 and PK16: without
  * random bits they truncate, and all ones round up. */
-static void wide_instructions_of_gfx1250(void **state)
+TEST(wide_instructions_of_gfx1250)
 {
-    (void)state;
     struct program p = program_new(GFX1250);
     p.block = 32;
     for (unsigned r = 0; r < 4; r++)
@@ -287,9 +280,8 @@ static double value_of_f16(unsigned h)
 }
 
 /* Every finite code of fp8 and bf8 keeps its value in f16, and comes back. */
-static void all_codes_of_8_bits(void **state)
+TEST(all_codes_of_8_bits)
 {
-    (void)state;
     struct program p = program_new(GFX1250);
     char text[2000], *at = text;
     p.block = 32;
@@ -317,9 +309,8 @@ static void all_codes_of_8_bits(void **state)
 
 /* VOP1, VOP2 and VOPC have DPP in their VOP3 form as well, with modifiers and scalar results
  * (RDNA4 ISA, 7.4). LLVM writes these mnemonics with the suffix _e64_dpp. */
-static void long_forms_have_dpp(void **state)
+TEST(long_forms_have_dpp)
 {
-    (void)state;
     EACH_TARGET
     {
         struct program p = program_new(targets[t]);
@@ -348,19 +339,4 @@ static void long_forms_have_dpp(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(registers_are_relative_to_m0),
-        cmocka_unit_test(relative_registers_have_limits),
-        cmocka_unit_test(relative_registers_are_waited_for),
-        cmocka_unit_test(atomics_of_gfx12),
-        cmocka_unit_test(instructions_of_both_targets),
-        cmocka_unit_test(bpermute_fi_reads_all_lanes),
-        cmocka_unit_test(instructions_of_gfx1250),
-        cmocka_unit_test(long_forms_have_dpp),
-        cmocka_unit_test(all_codes_of_8_bits),
-        cmocka_unit_test(wide_instructions_of_gfx1250),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests(); }

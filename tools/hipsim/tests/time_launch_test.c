@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/unit_test.h"
 #include "tools/hipsim/core/isa.h"
 #include "tools/hipsim/core/memory.h"
 #include "tools/hipsim/time/time_dispatch.h"
@@ -97,7 +98,7 @@ static struct hipsim_time_report timed(struct fixture *f, const struct time_conf
 }
 
 /* Checks that each word has its workgroup's number added exactly once. */
-static void memory_is_that_of_untimed_launches(void **state)
+TEST(memory_is_that_of_untimed_launches)
 {
     struct fixture *f = *state;
     struct time_config config = configuration();
@@ -122,7 +123,7 @@ static void memory_is_that_of_untimed_launches(void **state)
 }
 
 /* Each workgroup loads the same number of bytes, regardless of its iterations. */
-static void bytes_beyond_the_l2_follow_from_bytes(void **state)
+TEST(bytes_beyond_the_l2_follow_from_bytes)
 {
     struct fixture *f = *state;
     struct time_config config = configuration();
@@ -133,7 +134,7 @@ static void bytes_beyond_the_l2_follow_from_bytes(void **state)
     assert_true(fabs(r.memory_bytes / r.load_bytes - 1) < 0.01);
 }
 
-static void reports_are_repeatable(void **state)
+TEST(reports_are_repeatable)
 {
     struct fixture *f = *state;
     struct time_config config = configuration();
@@ -199,9 +200,8 @@ static double sharers_of_pairs(unsigned groups)
 
 /* Two workgroups that load the same data at the same time are found as two sharers. If others load
  * them later, eight neighbours are not enough, and the growth is extrapolated as a power. */
-static void pairs_of_sharers_are_found(void **state)
+TEST(pairs_of_sharers_are_found)
 {
-    (void)state;
     assert_true(fabs(sharers_of_pairs(256) - 2) < 0.1);
     assert_true(sharers_of_pairs(16384) > 4);
     /* The last eight workgroups of an XCD have four sets of lines, and no other follows them: 16
@@ -235,9 +235,8 @@ static double cycles_of_eights(unsigned groups, const struct time_params *params
 
 /* Lines that several XCDs load come from HBM once. Later loads come from the MALL if it holds all
  * lines. */
-static void lines_that_exceed_the_mall_come_from_hbm(void **state)
+TEST(lines_that_exceed_the_mall_come_from_hbm)
 {
-    (void)state;
     struct time_params p = time_params_default(GFX942);
     p.hbm_gb_per_s = 200;
     p.mall_bytes = 1 << 30;
@@ -248,9 +247,8 @@ static void lines_that_exceed_the_mall_come_from_hbm(void **state)
 }
 
 /* Compute units without a workgroup take no part of the HBM bandwidth. */
-static void few_workgroups_get_all_of_hbm(void **state)
+TEST(few_workgroups_get_all_of_hbm)
 {
-    (void)state;
     struct time_params p = time_params_default(GFX942);
     p.hbm_gb_per_s = 100; /* 0.16 B per clock for each of 304 compute units */
     const double few = cycles_of_eights(8, &p);
@@ -297,9 +295,8 @@ static void cycles_of_rounds(const char *text, unsigned groups, double *sampled,
 
 /* Workgroups of later rounds get more bandwidth if others wait or have ended. The sampled time
  * includes that. */
-static void later_rounds_share_the_idle_bandwidth(void **state)
+TEST(later_rounds_share_the_idle_bandwidth)
 {
-    (void)state;
     static const unsigned groups[] = {4 * 16, 4 * 16 + 8, 4 * 16 + 1};
     for (unsigned i = 0; i < 3; i++) {
         double sampled, together;
@@ -310,9 +307,8 @@ static void later_rounds_share_the_idle_bandwidth(void **state)
 }
 
 /* Rounds that are not memory bound take the same time. */
-static void compute_bound_rounds_are_equal(void **state)
+TEST(compute_bound_rounds_are_equal)
 {
-    (void)state;
     static const char *const text = "s_movk_i32 s4, 2000\n"
                                     "1: v_add_u32 v1, v1, v0\n"
                                     "s_sub_u32 s4, s4, 1\n"
@@ -328,7 +324,7 @@ static void compute_bound_rounds_are_equal(void **state)
 
 /* Later workgroups take longer. Both the samples at the ends and the middle and the instruction
  * counts of the untimed workgroups show that. All workgroups load and store the same bytes. */
-static void positions_in_the_grid_matter(void **state)
+TEST(positions_in_the_grid_matter)
 {
     struct fixture *f = *state;
     struct time_config config = configuration();
@@ -347,9 +343,8 @@ static void positions_in_the_grid_matter(void **state)
 
 /* The hottest loop is bound by its vector instructions: packed ones of f32 have a term of their
  * own. */
-static void the_bound_of_a_loop_counts_each_kind(void **state)
+TEST(the_bound_of_a_loop_counts_each_kind)
 {
-    (void)state;
     static const struct {
         unsigned packed, plain;
     } loops[] = {{5, 0}, {0, 7}, {9, 3}};
@@ -383,9 +378,8 @@ static struct time_figures bent_figures(const uint64_t at[3], const uint64_t gro
 }
 
 /* The samples at the ends and middles differ, and their mean is not the mean of the grid. */
-static void figures_of_a_grid_follow_the_position(void **state)
+TEST(figures_of_a_grid_follow_the_position)
 {
-    (void)state;
     const uint64_t groups[3] = {9, 1, 6};
     struct time_whole w = {.first = bent_figures((uint64_t[3]){0, 0, 0}, groups)};
     for (unsigned d = 0; d < 3; d += 2) {
@@ -446,9 +440,8 @@ static double lowered_by(const struct time_params *p, const char *text)
 
 /* Tests the power law of tools/hipsim/docs/timing.md. Matrix units count with their busy time,
  * weighted by operand width, and the VALU with its part. */
-static void the_clock_falls_with_activity(void **state)
+TEST(the_clock_falls_with_activity)
 {
-    (void)state;
     const char bf16[] = "v_mfma_f32_32x32x8_bf16 v[16:31], v[0:1], v[2:3], v[16:31]";
     const char fp8[] = "v_mfma_f32_32x32x16_fp8_fp8 v[16:31], v[0:1], v[2:3], v[16:31]";
     const char vector[] = "v_mov_b32 v0, v1", nothing[] = "s_nop 7";
@@ -461,7 +454,7 @@ static void the_clock_falls_with_activity(void **state)
     assert_true(fabs(narrow - wide / 4) < 0.01);
 }
 
-static void samples_alone_say_that_results_are_missing(void **state)
+TEST(samples_alone_say_that_results_are_missing)
 {
     struct fixture *f = *state;
     struct time_config config = configuration();
@@ -492,9 +485,8 @@ static void samples_alone_say_that_results_are_missing(void **state)
 
 /* Fractions are printed in percent, bytes in MB, stalls as parts of the waves' time. Stalls of less
  * than 0.1 % are left out. */
-static void a_report_is_printed_with_its_units(void **state)
+TEST(a_report_is_printed_with_its_units)
 {
-    (void)state;
     const struct hipsim_time_report r = {
         .size = sizeof(r),
         .kernel = "k",
@@ -539,7 +531,7 @@ static void a_report_is_printed_with_its_units(void **state)
     assert_string_equal(text, expected);
 }
 
-static void traces_and_listings_are_written(void **state)
+TEST(traces_and_listings_are_written)
 {
     struct fixture *f = *state;
     struct time_config config = configuration();
@@ -578,9 +570,8 @@ static double constant(const void *ctx, uint64_t index)
     return *(const double *)ctx;
 }
 
-static void workgroups_are_dispatched_round_robin(void **state)
+TEST(workgroups_are_dispatched_round_robin)
 {
-    (void)state;
     struct time_params p = time_params_default(GFX942);
     p.dispatch_cycles = 0;
     const double d = 1000;
@@ -597,9 +588,8 @@ static void workgroups_are_dispatched_round_robin(void **state)
 
 /* 40 workgroups of 1,000 clocks on the 38 compute units of an XCD: all units are in use, then
  * two. */
-static void occupancy_over_time_is_reported(void **state)
+TEST(occupancy_over_time_is_reported)
 {
-    (void)state;
     struct time_params p = time_params_default(GFX942);
     p.dispatch_cycles = 0;
     const double d = 1000;
@@ -627,9 +617,8 @@ static void occupancy_over_time_is_reported(void **state)
 }
 
 /* Only the windows and the parts change, for the first and the last XCD. */
-static void occupancy_stays_within_its_arrays(void **state)
+TEST(occupancy_stays_within_its_arrays)
 {
-    (void)state;
     static struct {
         struct time_busy busy;
         double after[2 * TIME_BUSY_WINDOWS];
@@ -650,9 +639,8 @@ static void occupancy_stays_within_its_arrays(void **state)
     assert_true(parts[0] == 1 && parts[HIPSIM_TIME_PARTS - 1] == 1);
 }
 
-static void registers_and_lds_limit_occupancy(void **state)
+TEST(registers_and_lds_limit_occupancy)
 {
-    (void)state;
     struct time_params p = time_params_default(GFX942), p950 = time_params_default(GFX950);
     struct launch l = {.block = {256, 1, 1}, .nvgpr = 64};
     assert_int_equal(time_occupancy(&p, isa_of(GFX942), &l).workgroups_per_cu, 8);
@@ -674,29 +662,4 @@ static void registers_and_lds_limit_occupancy(void **state)
     assert_int_equal(time_occupancy(&p1250, isa_of(GFX1250), &l).workgroups_per_cu, 1);
 }
 
-int main(void)
-{
-#define LAUNCH(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        LAUNCH(memory_is_that_of_untimed_launches),
-        LAUNCH(bytes_beyond_the_l2_follow_from_bytes),
-        LAUNCH(reports_are_repeatable),
-        cmocka_unit_test(pairs_of_sharers_are_found),
-        cmocka_unit_test(lines_that_exceed_the_mall_come_from_hbm),
-        cmocka_unit_test(later_rounds_share_the_idle_bandwidth),
-        cmocka_unit_test(compute_bound_rounds_are_equal),
-        cmocka_unit_test(few_workgroups_get_all_of_hbm),
-        LAUNCH(positions_in_the_grid_matter),
-        cmocka_unit_test(figures_of_a_grid_follow_the_position),
-        cmocka_unit_test(the_bound_of_a_loop_counts_each_kind),
-        cmocka_unit_test(the_clock_falls_with_activity),
-        LAUNCH(samples_alone_say_that_results_are_missing),
-        LAUNCH(a_report_is_printed_with_its_units),
-        LAUNCH(traces_and_listings_are_written),
-        cmocka_unit_test(workgroups_are_dispatched_round_robin),
-        cmocka_unit_test(occupancy_over_time_is_reported),
-        cmocka_unit_test(occupancy_stays_within_its_arrays),
-        cmocka_unit_test(registers_and_lds_limit_occupancy),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return run_unit_tests_between(setup, teardown); }
