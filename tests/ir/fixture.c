@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/ir/fixture.h"
+#include "ir/interp.h"
 
 /* The operand maps of v_mfma_f32_32x32x8_f16 and 16x16x16. Source: AMD's matrix instruction
  * calculator. Lane i of a has row i mod m and the four columns from 4 * (i / m). In b, columns take
@@ -151,4 +152,16 @@ char *findings(const struct tir_func *f)
     tir_verify(f, "the test", out);
     fclose(out);
     return text;
+}
+
+void interpret_once(struct tir_func *f, const char *when, const uint64_t *kernarg, size_t count,
+                    size_t size)
+{
+    char why[TIR_WHY];
+    memset((void *)(uintptr_t)kernarg[count - 1], 0xa5, size);
+    if (!tir_verify(f, when, stderr))
+        fail_msg("%s: not sound", when);
+    if (!tir_interpret(f, kernarg, (unsigned)(count * sizeof(*kernarg)),
+                       (const unsigned[]){1, 1, 1}, why))
+        fail_msg("%s: %s", when, why);
 }

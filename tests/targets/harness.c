@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/targets/harness.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,4 +122,18 @@ struct tir_value unknown(struct kernel *k, struct tir_type t)
     struct tir_value base = tir_arg(&k->b, "in", TIR_I64);
     struct tir_value operands[2] = {base, lane_offset(k)};
     return make(k, TIR_global_load, t, operands, 2, 1024 * k->inputs++, 0, 0);
+}
+
+struct tgt_blob read_file(const char *path)
+{
+    struct tgt_blob b = {0};
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    b.size = (size_t)ftell(f);
+    rewind(f);
+    b.data = malloc(b.size);
+    assert_int_equal(fread(b.data, 1, b.size, f), b.size);
+    fclose(f);
+    return b;
 }

@@ -67,4 +67,7 @@ struct tir_value make(struct kernel *k, unsigned opcode, struct tir_type t,
                       const struct tir_value *operands, unsigned n, int64_t imm0, int64_t imm1,
                       int64_t imm2);
 
+/** Returns the bytes of the file `path`, which the caller frees. */
+struct tgt_blob read_file(const char *path);
+
 #endif

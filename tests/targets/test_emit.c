@@ -15,20 +15,6 @@
 
 static const char *bitcode_path;
 
-static struct tgt_blob read_file(const char *path)
-{
-    struct tgt_blob b = {0};
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    fseek(f, 0, SEEK_END);
-    b.size = (size_t)ftell(f);
-    rewind(f);
-    b.data = malloc(b.size);
-    assert_int_equal(fread(b.data, 1, b.size, f), b.size);
-    fclose(f);
-    return b;
-}
-
 /* Builds out = in + n, with four elements per lane. */
 static struct kernel small_kernel(const char *target)
 {

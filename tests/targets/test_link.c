@@ -15,20 +15,6 @@
 
 static char *const *arguments;
 
-static struct tgt_blob read_file(const char *path)
-{
-    struct tgt_blob b = {0};
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    fseek(f, 0, SEEK_END);
-    b.size = (size_t)ftell(f);
-    rewind(f);
-    b.data = malloc(b.size);
-    assert_int_equal(fread(b.data, 1, b.size, f), b.size);
-    fclose(f);
-    return b;
-}
-
 static struct tgt_blob link_with_lld(const struct tgt_blob *object)
 {
     char in[] = "/tmp/attnc-link-XXXXXX", out[sizeof(in) + 3], command[512];
