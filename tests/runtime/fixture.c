@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +102,13 @@ void says(const char *text)
         fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
 }
 
+void refused(int status, int code, const char *text)
+{
+    assert_int_equal(status, text ? code : ATTN_OK);
+    if (text)
+        says(text);
+}
+
 int64_t i64_at(const struct fakehip *f, size_t offset)
 {
     int64_t v;
@@ -120,4 +128,17 @@ float f32_at(const struct fakehip *f, size_t offset)
     float v;
     memcpy(&v, f->kernargs + offset, sizeof(v));
     return v;
+}
+
+void *read_file(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    void *bytes = malloc(*size);
+    assert_int_equal(fread(bytes, 1, *size, f), *size);
+    fclose(f);
+    return bytes;
 }

@@ -48,4 +48,11 @@ float f32_at(const struct fakehip *f, size_t offset);
 /* Fails the test unless the last error contains this text. */
 void says(const char *text);
 
+/* Fails the test unless `status` is `code` and the last error contains `text`; if `text` is NULL,
+ * unless `status` is ATTN_OK. */
+void refused(int status, int code, const char *text);
+
+/* Returns the *size bytes of the file `path`, which the caller frees. */
+void *read_file(const char *path, size_t *size);
+
 #endif

@@ -71,8 +71,7 @@ TEST(the_cheapest_kernel_that_covers_a_layer_is_taken)
     }
     d.cache.page_size = 64;
     d.q_len = 9;
-    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
-    says("q_len");
+    refused(attn_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL, "q_len");
     close_bench(&b);
 }
 
@@ -290,13 +289,12 @@ TEST(scales_of_heads_may_serve_all_sequences)
         assert_int_equal(a.cache.scale_page_stride, cases[i].page_stride);
         assert_int_equal(a.cache.scale_head_stride, cases[i].head_stride);
         p.shapes[D_K_SCALE][0] = p.shapes[D_V_SCALE][0] = 2; /* neither 1 nor batch */
-        assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_BAD_ARGUMENT);
-        says("dimension 0 is");
+        refused(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_BAD_ARGUMENT, "dimension 0 is");
         p.shapes[D_K_SCALE][0] = cases[i].rows == 1 ? 3 : 1;
         p.shapes[D_V_SCALE][0] = cases[i].rows;
         if (cases[i].page_stride || cases[i].rows == 1) {
-            assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_BAD_ARGUMENT);
-            says("k_scale and v_scale have different strides");
+            refused(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_BAD_ARGUMENT,
+                    "k_scale and v_scale have different strides");
         }
     }
     attn_op_destroy(op);
@@ -338,8 +336,8 @@ TEST(scales_of_queries_have_the_strides_of_the_cache)
     assert_int_equal(a.cache.scale_head_stride, 5);
     assert_int_equal(a.q_scale_token_stride, 0);
     q_scale.strides = others;
-    assert_int_equal(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_BAD_ARGUMENT);
-    says("k_scale and q_scale have different strides");
+    refused(attn_decode_set_tensors(op, &p.tensors, &a), ATTN_BAD_ARGUMENT,
+            "k_scale and q_scale have different strides");
     attn_op_destroy(op);
     close_bench(&b);
 }
@@ -544,11 +542,9 @@ TEST(one_launch_takes_tickets)
     a.work_indptr = a.work_info = words;
     a.work_lists = 1;
     a.partial_out = a.partial_lse = (float *)(void *)decode_tensor;
-    assert_int_equal(attn_decode_launch(op, &a), ATTN_BAD_ARGUMENT);
-    says("reduce_indptr is NULL");
+    refused(attn_decode_launch(op, &a), ATTN_BAD_ARGUMENT, "reduce_indptr is NULL");
     a.reduce_indptr = a.reduce_partial_map = words;
-    assert_int_equal(attn_decode_launch(op, &a), ATTN_BAD_ARGUMENT);
-    says("tickets is NULL");
+    refused(attn_decode_launch(op, &a), ATTN_BAD_ARGUMENT, "tickets is NULL");
     a.tickets = words;
     assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
     assert_int_equal(f->launches, 2);

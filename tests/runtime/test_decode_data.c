@@ -12,8 +12,7 @@
 /* Checks that a launch is refused for its data, with a message that contains `text`. */
 static void refuse(const struct attn_op *op, const struct attn_decode_args *a, const char *text)
 {
-    assert_int_equal(attn_decode_launch(op, a), ATTN_BAD_DATA);
-    says(text);
+    refused(attn_decode_launch(op, a), ATTN_BAD_DATA, text);
 }
 
 TEST(block_tables_are_checked_on_request)

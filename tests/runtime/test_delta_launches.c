@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/attn.h"
+#include "tests/runtime/fixture.h"
 #include "tests/unit_test.h"
 
 enum { UNITS_MI300X = 304, UNITS_MI308X = 80, K = 128, V = 64 };
@@ -143,9 +144,8 @@ TEST(numbers_out_of_range_are_refused)
                                                .max_seqlen = 1024,
                                                .compute_units = UNITS_MI300X};
     struct attn_gated_delta_prefill_launches found;
-#define REFUSED(text)                                                                   \
-    assert_int_equal(attn_gated_delta_prefill_plan(&d, &s, &found), ATTN_BAD_ARGUMENT); \
-    assert_non_null(strstr(attn_last_error(), text))
+#define REFUSED(text) \
+    refused(attn_gated_delta_prefill_plan(&d, &s, &found), ATTN_BAD_ARGUMENT, text)
     REFUSED("value_heads 0 is below 1");
     d = layer(ATTN_DECAY_HEAD, 4);
     d.head_dim = 257;

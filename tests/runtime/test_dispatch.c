@@ -99,8 +99,8 @@ TEST(a_missing_kernel_is_explained)
     struct bench b = open_bench(kernels, COUNT(kernels));
     struct attn_op *op;
     struct attn_prefill_desc d = plain_desc();
-    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
-    says("the nearest, near, has head_dim 64 instead of 128, head_dim_v 64 instead of 128");
+    refused(attn_prefill_lookup(b.device, &d, &op), ATTN_NO_KERNEL,
+            "the nearest, near, has head_dim 64 instead of 128, head_dim_v 64 instead of 128");
     close_bench(&b);
 }
 
@@ -111,8 +111,8 @@ TEST(a_pack_for_another_gpu_is_named)
     struct bench b = open_bench(kernels, COUNT(kernels));
     struct attn_op *op;
     const struct attn_prefill_desc d = plain_desc();
-    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
-    says("no prefill kernel for gfx942, which this GPU is");
+    refused(attn_prefill_lookup(b.device, &d, &op), ATTN_NO_KERNEL,
+            "no prefill kernel for gfx942, which this GPU is");
     says("is for gfx950");
     close_bench(&b);
 }
@@ -134,8 +134,7 @@ TEST(mixed_gpus_get_their_own_kernels)
     assert_int_equal(f->current, 0); /* the caller's GPU is current again */
     o.ordinal = 2;
     struct attn_device *none;
-    assert_int_equal(attn_device_open(&b.pack, 1, &o, &none), ATTN_NO_DEVICE);
-    says("GPU 2 was asked for");
+    refused(attn_device_open(&b.pack, 1, &o, &none), ATTN_NO_DEVICE, "GPU 2 was asked for");
     attn_device_close(second.device);
     close_bench(&b);
 }
@@ -160,8 +159,8 @@ TEST(each_generation_gets_its_own_kernels)
         if (gpus[i].kernel) {
             choose(&b, &d, gpus[i].kernel);
         } else {
-            assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
-            says("no prefill kernel for gfx1200, which this GPU is");
+            refused(attn_prefill_lookup(b.device, &d, &op), ATTN_NO_KERNEL,
+                    "no prefill kernel for gfx1200, which this GPU is");
         }
         close_bench(&b);
     }
@@ -293,8 +292,8 @@ TEST(pieces_that_are_too_large_are_refused)
     struct attn_prefill_args a = plain_args();
     a.batch = 65537;
     a.max_seqlen_q = INT32_MAX;
-    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT);
-    says("launch: the grid is larger than HIP takes");
+    refused(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT,
+            "launch: the grid is larger than HIP takes");
     assert_int_equal(f->launches, 0);
     a.max_seqlen_q = 128;
     f->fail_at = 2; /* the second piece */
@@ -539,16 +538,15 @@ TEST(bad_descriptors_are_refused)
     struct attn_prefill_desc d = plain_desc();
     assert_int_equal(attn_prefill_lookup(NULL, &d, &op), ATTN_BAD_ARGUMENT);
     d.size = 8;
-    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("desc.size is 8");
+    refused(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT, "desc.size is 8");
     d = plain_desc();
     d.heads = 7;
-    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("7 heads are not a multiple of 2 kv_heads");
+    refused(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "7 heads are not a multiple of 2 kv_heads");
     d = plain_desc();
     d.heads = d.kv_heads = INT32_MAX - 1;
-    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("heads 2147483646 is not 1 to 65535");
+    refused(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "heads 2147483646 is not 1 to 65535");
     d = plain_desc();
     d.dtype = 0;
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
@@ -630,8 +628,8 @@ TEST(a_stride_of_one_element_has_no_range)
     a.lse_head_stride = -5;
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
     a.lse_token_stride = (1 << 20) + 1;
-    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT);
-    says("lse_head_stride or lse_token_stride is below a row or above");
+    refused(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT,
+            "lse_head_stride or lse_token_stride is below a row or above");
     attn_op_destroy(op);
     d.heads = d.kv_heads = 2;
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
@@ -641,8 +639,8 @@ TEST(a_stride_of_one_element_has_no_range)
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
     assert_int_equal(i64_at(f, MADE_Q_STRIDE), 1 << 21);
     a.tokens = 2;
-    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT);
-    says("q_token_stride or q_head_stride is negative, above");
+    refused(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT,
+            "q_token_stride or q_head_stride is negative, above");
     attn_op_destroy(op);
     close_bench(&b);
 }
@@ -654,13 +652,13 @@ TEST(records_that_ask_for_unknown_values_are_refused)
     struct bench b = open_bench(unknown, 1);
     const struct attn_prefill_desc d = plain_desc();
     struct attn_op *op;
-    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_PACK);
-    says("takes \"q_hat\", which this library does not give to prefill kernels");
+    refused(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_PACK,
+            "takes \"q_hat\", which this library does not give to prefill kernels");
     close_bench(&b);
     const struct made mistyped[] = {{.extra_arg = "scale"}};
     b = open_bench(mistyped, 1);
-    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_PACK);
-    says("takes \"scale\" as another type");
+    refused(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_PACK,
+            "takes \"scale\" as another type");
     close_bench(&b);
     assert_int_equal(f->modules, 0);
 }
@@ -682,24 +680,22 @@ TEST(device_side_lengths_are_checked_on_request)
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
     const int32_t falls[] = {0, 100, 90};
     a.cu_seqlens_k = falls;
-    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
-    says("cu_seqlens_k[2] is 90, below cu_seqlens_k[1], which is 100");
+    refused(attn_prefill_launch(op, &a), ATTN_BAD_DATA,
+            "cu_seqlens_k[2] is 90, below cu_seqlens_k[1], which is 100");
     const int32_t long_one[] = {0, 250, 300};
     a.cu_seqlens_k = long_one;
-    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
-    says("cu_seqlens_k: sequence 0 has 250 tokens, the bound is 200");
+    refused(attn_prefill_launch(op, &a), ATTN_BAD_DATA,
+            "cu_seqlens_k: sequence 0 has 250 tokens, the bound is 200");
     const int32_t beyond[] = {0, 200, 301};
     a.cu_seqlens_k = beyond;
-    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
-    says("cu_seqlens_k[2] is 301, the tensor has 300 tokens");
+    refused(attn_prefill_launch(op, &a), ATTN_BAD_DATA,
+            "cu_seqlens_k[2] is 301, the tensor has 300 tokens");
     const int32_t negative[] = {-1, 100, 200};
     a.cu_seqlens_q = negative;
-    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
-    says("cu_seqlens_q[0] is -1");
+    refused(attn_prefill_launch(op, &a), ATTN_BAD_DATA, "cu_seqlens_q[0] is -1");
     const int32_t late[] = {1, 100, 200};
     a.cu_seqlens_q = late;
-    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
-    says("cu_seqlens_q[0] is 1, not 0");
+    refused(attn_prefill_launch(op, &a), ATTN_BAD_DATA, "cu_seqlens_q[0] is 1, not 0");
     assert_int_equal(f->launches, 1);
     f->capturing = 1; /* a read-back would end the capture */
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests the conversion of DLPack tensors, and the messages for tensors that do not fit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "attn_dlpack.h"
 #include "tests/runtime/fixture.h"
+#include "tests/unit_test.h"
 
 /* The tensors of a call with 300 tokens, 8 heads over 2 KV heads. A test changes them before it
  * converts them. */
@@ -85,9 +80,8 @@ static int teardown(void **state)
     return 0;
 }
 
-static void tensors_become_pointers_strides_and_counts(void **state)
+TEST(tensors_become_pointers_strides_and_counts)
 {
-    (void)state;
     struct set s;
     make(&s);
     const int64_t strides[3] = {4096, 256, 1}; /* a view */
@@ -123,9 +117,8 @@ static void make_rows(struct set *s, int64_t rows, int64_t strides[3])
 }
 
 /* numpy gives stride 0 for all dimensions. */
-static void strides_of_empty_tensors_are_ignored(void **state)
+TEST(strides_of_empty_tensors_are_ignored)
 {
-    (void)state;
     static int64_t zeros[3];
     struct set s;
     make_rows(&s, 0, zeros);
@@ -138,9 +131,8 @@ static void strides_of_empty_tensors_are_ignored(void **state)
 }
 
 /* In PyTorch a dimension of one element may have any stride. */
-static void strides_of_one_element_are_ignored(void **state)
+TEST(strides_of_one_element_are_ignored)
 {
-    (void)state;
     static int64_t strides[3] = {1, 128, 1};
     struct set s;
     make_rows(&s, 1, strides);
@@ -152,20 +144,18 @@ static void strides_of_one_element_are_ignored(void **state)
     assert_int_equal(a.total_k, 1);
 }
 
-#define REFUSED(change, text)                                                              \
-    do {                                                                                   \
-        struct set s;                                                                      \
-        make(&s);                                                                          \
-        change;                                                                            \
-        struct attn_prefill_args a = {.size = sizeof(a)};                                  \
-        assert_int_equal(attn_prefill_set_tensors(op, &s.tensors, &a), ATTN_BAD_ARGUMENT); \
-        says(text);                                                                        \
-        assert_null(a.q); /* nothing was written */                                        \
+#define REFUSED(change, text)                                                           \
+    do {                                                                                \
+        struct set s;                                                                   \
+        make(&s);                                                                       \
+        change;                                                                         \
+        struct attn_prefill_args a = {.size = sizeof(a)};                               \
+        refused(attn_prefill_set_tensors(op, &s.tensors, &a), ATTN_BAD_ARGUMENT, text); \
+        assert_null(a.q); /* nothing was written */                                     \
     } while (0)
 
-static void what_does_not_fit_is_named(void **state)
+TEST(what_does_not_fit_is_named)
 {
-    (void)state;
     static int64_t apart[3] = {2048, 256, 2};
     REFUSED(s.tensors.q = NULL, "q is NULL");
     REFUSED(s.t[0].dtype.code = kDLFloat, "q is of float16; bfloat16 is needed");
@@ -193,9 +183,8 @@ static void what_does_not_fit_is_named(void **state)
 }
 
 /* The bytes of a mask are not a count of the call: they may exceed int32. */
-static void dimensions_that_are_not_counted_have_64_bits(void **state)
+TEST(dimensions_that_are_not_counted_have_64_bits)
 {
-    (void)state;
     fake_reset();
     const struct made kernels[] = {{.lse = "true", .mask = "custom"}};
     struct bench b = open_bench(kernels, 1);
@@ -218,20 +207,10 @@ static void dimensions_that_are_not_counted_have_64_bits(void **state)
     assert_int_equal(attn_prefill_set_tensors(masked, &s.tensors, &a), ATTN_OK);
     assert_ptr_equal(a.custom_mask, memory);
     bytes = -1;
-    assert_int_equal(attn_prefill_set_tensors(masked, &s.tensors, &a), ATTN_BAD_ARGUMENT);
-    says("custom_mask: dimension 0 is -1");
+    refused(attn_prefill_set_tensors(masked, &s.tensors, &a), ATTN_BAD_ARGUMENT,
+            "custom_mask: dimension 0 is -1");
     attn_op_destroy(masked);
     close_bench(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_become_pointers_strides_and_counts),
-        cmocka_unit_test(strides_of_empty_tensors_are_ignored),
-        cmocka_unit_test(strides_of_one_element_are_ignored),
-        cmocka_unit_test(what_does_not_fit_is_named),
-        cmocka_unit_test(dimensions_that_are_not_counted_have_64_bits),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+int main(void) { return run_unit_tests_between(setup, teardown); }

@@ -117,8 +117,7 @@ TEST(a_symbol_that_is_not_there_unloads_its_code)
     struct bench b = open_bench(absent, 1);
     const struct attn_prefill_desc d = plain_desc();
     struct attn_op *op;
-    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_HIP_FAILED);
-    says("hipModuleGetFunction");
+    refused(attn_prefill_lookup(b.device, &d, &op), ATTN_HIP_FAILED, "hipModuleGetFunction");
     assert_int_equal(f->loads, 1);
     assert_int_equal(f->modules, 0);
     close_bench(&b);
@@ -132,15 +131,15 @@ TEST(damaged_code_is_never_loaded)
     bytes[size - 1] ^= 1;
     struct attn_pack *pack;
     assert_int_equal(attn_pack_open_memory(bytes, size, &pack), ATTN_OK); /* code is not read */
-    assert_int_equal(attn_pack_check(pack), ATTN_BAD_PACK);
-    says("pack code: the code object of prefill_gfx942_d128 is corrupted");
+    refused(attn_pack_check(pack), ATTN_BAD_PACK,
+            "pack code: the code object of prefill_gfx942_d128 is corrupted");
     const struct attn_device_options o = fake_options();
     struct attn_device *device;
     assert_int_equal(attn_device_open(&pack, 1, &o, &device), ATTN_OK);
     const struct attn_prefill_desc d = plain_desc();
     struct attn_op *op;
-    assert_int_equal(attn_prefill_lookup(device, &d, &op), ATTN_BAD_PACK);
-    says("pack code: the code object of prefill_gfx942_d128 is corrupted");
+    refused(attn_prefill_lookup(device, &d, &op), ATTN_BAD_PACK,
+            "pack code: the code object of prefill_gfx942_d128 is corrupted");
     assert_int_equal(f->loads, 0);
     attn_device_close(device);
     attn_pack_close(pack);
@@ -157,11 +156,9 @@ TEST(a_missing_or_wrong_library_is_named)
     assert_int_equal(attn_pack_open_memory(bytes, size, &pack), ATTN_OK);
     struct attn_device_options o = fake_options();
     o.hip_library = "/nonexistent/libamdhip64.so";
-    assert_int_equal(attn_device_open(&pack, 1, &o, &device), ATTN_NO_HIP);
-    says("/nonexistent/libamdhip64.so");
+    refused(attn_device_open(&pack, 1, &o, &device), ATTN_NO_HIP, "/nonexistent/libamdhip64.so");
     o.hip_library = "libm.so.6";
-    assert_int_equal(attn_device_open(&pack, 1, &o, &device), ATTN_NO_HIP);
-    says("libm.so.6 has no hipInit");
+    refused(attn_device_open(&pack, 1, &o, &device), ATTN_NO_HIP, "libm.so.6 has no hipInit");
     o = fake_options();
     o.flags = 1u << 31;
     assert_int_equal(attn_device_open(&pack, 1, &o, &device), ATTN_BAD_ARGUMENT);

@@ -6,6 +6,7 @@
 
 #include "runtime/attn.h"
 #include "runtime/host.h"
+#include "tests/runtime/fixture.h"
 #include "tests/unit_test.h"
 
 enum { UNITS_MI300X = 304 };
@@ -307,9 +308,7 @@ TEST(what_is_out_of_range_is_refused)
     struct attn_indexer_topk_desc d = desc_of(2048, 0);
     struct attn_indexer_topk_shape s = {sizeof(s), 64, 65536, UNITS_MI300X};
     struct attn_indexer_topk_workspace w;
-#define REFUSED(text)                                                                  \
-    assert_int_equal(attn_indexer_topk_workspace_size(&d, &s, &w), ATTN_BAD_ARGUMENT); \
-    assert_non_null(strstr(attn_last_error(), text))
+#define REFUSED(text) refused(attn_indexer_topk_workspace_size(&d, &s, &w), ATTN_BAD_ARGUMENT, text)
     d.size = 1;
     REFUSED("indexer_topk: desc.size is 1, less than 16");
     d = desc_of(0, 0);

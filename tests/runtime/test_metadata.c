@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "runtime/family.h"
+#include "tests/runtime/fixture.h"
 #include "tests/unit_test.h"
 
 static int32_t memory[16];
 static int64_t wide[16];
 
-static struct attn_metadata_args plain_args(void)
+static struct attn_metadata_args metadata_args(void)
 {
     int32_t *m = memory;
     return (struct attn_metadata_args){
@@ -42,8 +43,7 @@ static void fails(enum attn_metadata kind, const struct attn_metadata_args *a, c
 {
     struct attn_call call;
     assert_int_equal(fill(kind, a, &call), ATTN_BAD_ARGUMENT);
-    if (!strstr(attn_last_error(), text))
-        fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
+    says(text);
 }
 
 TEST(unknown_kinds_are_refused)
@@ -51,7 +51,7 @@ TEST(unknown_kinds_are_refused)
     const struct attn_metadata_desc d = {.size = sizeof(d), .kind = 5};
     union attn_desc desc;
     assert_int_equal(attn_family_metadata.normalise(&d, &desc), ATTN_BAD_ARGUMENT);
-    assert_non_null(strstr(attn_last_error(), "kind 5 is none of enum attn_metadata"));
+    says("kind 5 is none of enum attn_metadata");
 }
 
 TEST(pointers_that_are_needed_are_named)
@@ -78,7 +78,7 @@ TEST(pointers_that_are_needed_are_named)
 #undef P
     };
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
-        struct attn_metadata_args a = plain_args();
+        struct attn_metadata_args a = metadata_args();
         memset((char *)&a + needed[i].pointer, 0, sizeof(void *));
         fails(needed[i].kind, &a, needed[i].name);
     }
@@ -86,23 +86,23 @@ TEST(pointers_that_are_needed_are_named)
 
 TEST(counts_are_checked)
 {
-    struct attn_metadata_args a = plain_args();
+    struct attn_metadata_args a = metadata_args();
     a.batch = -1;
     fails(ATTN_METADATA_INDPTR, &a, "is negative");
-    a = plain_args();
+    a = metadata_args();
     a.page_size = 65537;
     fails(ATTN_METADATA_LAST_PAGE_LEN, &a, "page_size is not 1 to 65536");
-    a = plain_args();
+    a = metadata_args();
     a.entries = (1 << 24) + 1;
     fails(ATTN_METADATA_PAGE_TABLE, &a, "entries is not 0 to 16777216");
-    a = plain_args();
+    a = metadata_args();
     a.table_of_slots = true;
     fails(ATTN_METADATA_DRAFT_SLOTS, &a, "draft slots need page numbers");
 }
 
 TEST(a_table_of_slots_is_read_page_by_page)
 {
-    struct attn_metadata_args a = plain_args();
+    struct attn_metadata_args a = metadata_args();
     struct attn_call call;
     a.table_of_slots = true;
     assert_int_equal(fill(ATTN_METADATA_PAGE_TABLE, &a, &call), ATTN_OK);
@@ -119,14 +119,14 @@ TEST(a_table_of_slots_is_read_page_by_page)
 TEST(empty_batches_need_no_pointers)
 {
     const struct attn_metadata_args none = {.size = sizeof(none), .page_size = 16};
-    struct attn_metadata_args a = plain_args();
+    struct attn_metadata_args a = metadata_args();
     struct attn_call call;
     assert_int_equal(fill(ATTN_METADATA_DRAFT_SLOTS, &none, &call), ATTN_OK);
     assert_true(call.empty);
     a.batch = 0;
     assert_int_equal(fill(ATTN_METADATA_INDPTR, &a, &call), ATTN_OK);
     assert_false(call.empty);
-    a = plain_args();
+    a = metadata_args();
     a.entries = 0;
     assert_int_equal(fill(ATTN_METADATA_KV_INDICES, &a, &call), ATTN_OK);
     assert_true(call.empty);

@@ -149,13 +149,6 @@ static struct attn_op *look_up(const struct bench *b, enum attn_page_table table
     return op;
 }
 
-static void refuse(const struct attn_op *op, const struct attn_mla_decode_args *a, int code,
-                   const char *text)
-{
-    assert_int_equal(attn_mla_decode_launch(op, a), code);
-    says(text);
-}
-
 TEST(lists_of_slots_have_kernels_of_their_own)
 {
     fake_reset();
@@ -165,12 +158,11 @@ TEST(lists_of_slots_have_kernels_of_their_own)
     struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
     struct attn_op *op;
     d.mask = ATTN_MASK_CUSTOM;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("sparse is not ATTN_SPARSE_NONE, mask is ATTN_MASK_CUSTOM");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "sparse is not ATTN_SPARSE_NONE, mask is ATTN_MASK_CUSTOM");
     d = desc(ATTN_PAGES_BLOCKS);
     d.sparse = 3;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("sparse 3");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT, "sparse 3");
     close_bench(&b);
 }
 
@@ -181,17 +173,17 @@ TEST(queries_of_fp8_have_a_scale)
     struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
     struct attn_op *op;
     d.q_dtype = ATTN_FP8;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("q_dtype is ATTN_FP8, cache.dtype is not");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "q_dtype is ATTN_FP8, cache.dtype is not");
     d.q_dtype = ATTN_FP16;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("q_dtype 2 is neither dtype nor ATTN_FP8");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "q_dtype 2 is neither dtype nor ATTN_FP8");
     d.q_dtype = ATTN_FP8;
     d.cache.dtype = ATTN_FP8;
     d.sparse = ATTN_SPARSE_NONE;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
     struct attn_mla_decode_args a = args(ATTN_PAGES_BLOCKS);
-    refuse(op, &a, ATTN_BAD_ARGUMENT, "q_scale is NULL");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_ARGUMENT, "q_scale is NULL");
     const float scale = 1;
     a.q_scale = &scale;
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
@@ -207,27 +199,28 @@ TEST(two_sources_are_of_lists_of_rows)
     struct attn_op *op;
     d.two_sources = true;
     d.sparse = ATTN_SPARSE_BLOCKS;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("two_sources is set, sparse is not ATTN_SPARSE_SLOTS");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "two_sources is set, sparse is not ATTN_SPARSE_SLOTS");
     d.sparse = ATTN_SPARSE_SLOTS;
     d.cache.dtype = ATTN_FP8;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("two_sources is set, and rows of the cache are ATTN_KV_PACKED, or ATTN_FP8 and "
-         "ATTN_KV_NHD");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "two_sources is set, and rows of the cache are ATTN_KV_PACKED, or ATTN_FP8 and "
+            "ATTN_KV_NHD");
     d.cache.dtype = 0;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
     struct attn_mla_decode_args a = args(ATTN_PAGES_INDICES);
     const int32_t far[] = {159, 1000, 1002, 17};
     a.pages.kv_indices = far;
     a.second_first = 1000;
-    refuse(op, &a, ATTN_BAD_ARGUMENT, "second is NULL");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_ARGUMENT, "second is NULL");
     a.second = tensor;
-    refuse(op, &a, ATTN_BAD_ARGUMENT, "desc.two_sources is set, second_rows is 0");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_ARGUMENT,
+            "desc.two_sources is set, second_rows is 0");
     a.second_rows = 3;
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     a.second_rows = 2;
-    refuse(op, &a, ATTN_BAD_DATA,
-           "slot 2 of list 0 is 1002, the cache has 160 slots, second has too few rows");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA,
+            "slot 2 of list 0 is 1002, the cache has 160 slots, second has too few rows");
     close_bench(&b);
 }
 
@@ -252,8 +245,8 @@ TEST(second_pages_have_many_rows)
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     a.pages.kv_indices = near;
     a.second_rows = 2;
-    refuse(op, &a, ATTN_BAD_DATA,
-           "slot 2 of list 0 is 3512, the cache has 2560 slots, second has too few rows");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA,
+            "slot 2 of list 0 is 3512, the cache has 2560 slots, second has too few rows");
     close_bench(&b);
 }
 
@@ -267,12 +260,12 @@ TEST(rows_of_e2m1_are_in_both_sources)
     d.cache =
         (struct attn_cache_desc){.dtype = ATTN_FP8, .layout = ATTN_KV_PACKED_FP4, .page_size = 64};
     d.same_rows = true;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("same_rows is set, two_sources is not");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "same_rows is set, two_sources is not");
     d.two_sources = true;
     d.cache.layout = ATTN_KV_PACKED_MXFP8;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("same_rows is set, cache.layout is neither ATTN_KV_PACKED_FP4 nor");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "same_rows is set, cache.layout is neither ATTN_KV_PACKED_FP4 nor");
     d.cache.layout = ATTN_KV_PACKED_FP4;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
     struct attn_mla_decode_args a = args(ATTN_PAGES_INDICES);
@@ -281,7 +274,7 @@ TEST(rows_of_e2m1_are_in_both_sources)
     a.second_rows = 2;
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     a.second_row_stride = 288 + 4;
-    refuse(op, &a, ATTN_BAD_ARGUMENT, "second");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_ARGUMENT, "second");
     close_bench(&b);
 }
 
@@ -292,12 +285,12 @@ TEST(a_shard_is_one_of_several)
     struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
     struct attn_op *op;
     d.sharded = true;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("sharded is set, sparse is not ATTN_SPARSE_NONE");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "sharded is set, sparse is not ATTN_SPARSE_NONE");
     d.sparse = ATTN_SPARSE_NONE;
     d.mask = ATTN_MASK_CUSTOM;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("sharded is set, mask is not ATTN_MASK_CAUSAL");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "sharded is set, mask is not ATTN_MASK_CAUSAL");
     d.mask = ATTN_MASK_CAUSAL;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
     struct attn_mla_decode_args a = args(ATTN_PAGES_BLOCKS);
@@ -307,12 +300,12 @@ TEST(a_shard_is_one_of_several)
     a.pages.block_table = pages[0];
     a.shards = a.shard = 2;
     a.context_lens = none;
-    refuse(op, &a, ATTN_BAD_ARGUMENT, "shard is not below shards");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_ARGUMENT, "shard is not below shards");
     a.shard = 1;
     a.context_lens = NULL;
-    refuse(op, &a, ATTN_BAD_ARGUMENT, "context_lens is NULL");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_ARGUMENT, "context_lens is NULL");
     a.context_lens = broken;
-    refuse(op, &a, ATTN_BAD_DATA, "context_lens[1] is -1");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA, "context_lens[1] is -1");
     attn_op_destroy(op);
     close_bench(&b);
 }
@@ -332,20 +325,20 @@ TEST(packed_rows_are_of_one_kind)
     struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
     struct attn_op *op;
     d.cache.layout = ATTN_KV_PACKED;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("a cache with layout PACKED has one head of 512 + 64 elements, dtype ATTN_FP8");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "a cache with layout PACKED has one head of 512 + 64 elements, dtype ATTN_FP8");
     d.cache.dtype = ATTN_FP8;
     d.cache.scale = ATTN_KV_SCALE_TENSOR;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("dtype ATTN_FP8 and scale NONE or E8M0");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "dtype ATTN_FP8 and scale NONE or E8M0");
     d.cache.scale = ATTN_KV_SCALE_E8M0;
     d.cache.layout = ATTN_KV_NHD;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("cache.scale says e8m0, which is of layout PACKED; cache.layout says nhd");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "cache.scale says e8m0, which is of layout PACKED; cache.layout says nhd");
     d.cache.scale = ATTN_KV_SCALE_NONE;
     d.cache.layout = ATTN_KV_SHUFFLE;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("cache.layout is ATTN_KV_SHUFFLE or ATTN_KV_SHUFFLE_K");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "cache.layout is ATTN_KV_SHUFFLE or ATTN_KV_SHUFFLE_K");
     d.cache.layout = ATTN_KV_PACKED;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
     struct attn_mla_decode_args a = args(ATTN_PAGES_BLOCKS);
@@ -356,8 +349,8 @@ TEST(packed_rows_are_of_one_kind)
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     attn_op_destroy(op);
     d.cache.layout = ATTN_KV_SCALES_LAST;
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("a cache with layout scales_last has one head of 512 elements that are key and value");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "a cache with layout scales_last has one head of 512 elements that are key and value");
     d.head_dim = 512;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
     static const enum attn_kv_layout of_one_type[] = {ATTN_KV_PACKED_FP4, ATTN_KV_PACKED_MXFP4,
@@ -367,8 +360,8 @@ TEST(packed_rows_are_of_one_kind)
         d.cache.scale = ATTN_KV_SCALE_NONE;
         assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
         d.cache.scale = ATTN_KV_SCALE_TENSOR;
-        assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-        says(" has one head of 512 elements that are key and value");
+        refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+                " has one head of 512 elements that are key and value");
     }
     close_bench(&b);
 }
@@ -383,8 +376,8 @@ TEST(rows_are_in_two_tensors)
     d.two_sources = true;
     d.cache =
         (struct attn_cache_desc){.dtype = ATTN_FP8, .layout = ATTN_KV_PLANES, .page_size = 16};
-    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("a cache with layout planes has one head of 512 elements that are key and value");
+    refused(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "a cache with layout planes has one head of 512 elements that are key and value");
     d.head_dim = 512;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
     struct attn_mla_decode_args a = args(ATTN_PAGES_INDICES);
@@ -395,9 +388,9 @@ TEST(rows_are_in_two_tensors)
     a.second_first = 1000;
     a.second_rows = 3;
     a.cache.v = NULL;
-    refuse(op, &a, ATTN_BAD_ARGUMENT, "second_rotated is NULL");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_ARGUMENT, "second_rotated is NULL");
     a.second_rotated = tensor;
-    refuse(op, &a, ATTN_BAD_ARGUMENT, "k or v is NULL");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_ARGUMENT, "k or v is NULL");
     a.cache.v = plane;
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     assert_int_equal(handed(fake, AT_TOKEN, 8), 512);
@@ -409,8 +402,8 @@ TEST(rows_are_in_two_tensors)
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     assert_int_equal(handed(fake, AT_V_PAGE, 8), 4096);
     a.second_rows = 2;
-    refuse(op, &a, ATTN_BAD_DATA,
-           "slot 2 of list 0 is 1002, the cache has 160 slots, second has too few rows");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA,
+            "slot 2 of list 0 is 1002, the cache has 160 slots, second has too few rows");
     attn_op_destroy(op);
     close_bench(&b);
 }
@@ -452,14 +445,13 @@ TEST(tensors_are_rows_of_the_cache_and_its_scale)
     assert_int_equal(a.cache.k_token_stride, 656);
     assert_int_equal(a.cache.page_count, 10);
     shape[CACHE][3] = 576;
-    assert_int_equal(attn_mla_decode_set_tensors(op, &given, &a), ATTN_BAD_ARGUMENT);
-    says("k_cache: dimension 3 is 576, 656 is needed");
+    refused(attn_mla_decode_set_tensors(op, &given, &a), ATTN_BAD_ARGUMENT,
+            "k_cache: dimension 3 is 576, 656 is needed");
     attn_op_destroy(op);
     d.cache.layout = ATTN_KV_NHD;
     d.cache.scale = ATTN_KV_SCALE_TENSOR;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
-    assert_int_equal(attn_mla_decode_set_tensors(op, &given, &a), ATTN_BAD_ARGUMENT);
-    says("k_scale is NULL");
+    refused(attn_mla_decode_set_tensors(op, &given, &a), ATTN_BAD_ARGUMENT, "k_scale is NULL");
     given.k_scale = &t[SCALE];
     assert_int_equal(attn_mla_decode_set_tensors(op, &given, &a), ATTN_OK);
     assert_ptr_equal(a.cache.k_scale, tensor);
@@ -481,7 +473,8 @@ TEST(lists_may_have_no_lengths)
     assert_int_equal(handed(fake, AT_ENTRIES, 4), 4);
     a.pages.block_table_stride = 4;
     a.pages.entries = 0;
-    refuse(op, &a, ATTN_BAD_ARGUMENT, "kv_lens is NULL, and entries is not set");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_ARGUMENT,
+            "kv_lens is NULL, and entries is not set");
     attn_op_destroy(op);
     op = look_up(&b, ATTN_PAGES_INDICES, "lists");
     a = args(ATTN_PAGES_INDICES);
@@ -489,7 +482,7 @@ TEST(lists_may_have_no_lengths)
     a.pages.entries = 0;
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     a.pages.kv_indptr = NULL;
-    refuse(op, &a, ATTN_BAD_ARGUMENT, "kv_indptr or kv_indices is NULL");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_ARGUMENT, "kv_indptr or kv_indices is NULL");
     attn_op_destroy(op);
     close_bench(&b);
 }
@@ -503,13 +496,15 @@ TEST(slots_are_checked_on_request)
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     const int32_t many[] = {3, 0, 5}, negative[] = {3, -1, 1}, all[] = {4, 0, 1};
     a.pages.kv_lens = many;
-    refuse(op, &a, ATTN_BAD_DATA, "kv_lens[2] is 5; the list has 4 slots");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA, "kv_lens[2] is 5; the list has 4 slots");
     a.pages.kv_lens = negative;
-    refuse(op, &a, ATTN_BAD_DATA, "kv_lens[1] is -1");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA, "kv_lens[1] is -1");
     a.pages.kv_lens = all;
-    refuse(op, &a, ATTN_BAD_DATA, "slot 3 of list 0 is 7000, the cache has 160");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA,
+            "slot 3 of list 0 is 7000, the cache has 160");
     a.pages.kv_lens = NULL;
-    refuse(op, &a, ATTN_BAD_DATA, "slot 3 of list 0 is 7000, the cache has 160");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA,
+            "slot 3 of list 0 is 7000, the cache has 160");
     a.cache.page_count = 0; /* not given */
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     attn_op_destroy(op);
@@ -518,11 +513,12 @@ TEST(slots_are_checked_on_request)
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     a.pages.kv_lens = NULL;
     a.cache.page_count = 9;
-    refuse(op, &a, ATTN_BAD_DATA, "slot 0 of list 0 is 159, the cache has 144");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA,
+            "slot 0 of list 0 is 159, the cache has 144");
     a.pages.kv_lens = many;
-    refuse(op, &a, ATTN_BAD_DATA, "slot 0 of list 0 is 159");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA, "slot 0 of list 0 is 159");
     a.pages.entries = 3;
-    refuse(op, &a, ATTN_BAD_DATA, "kv_indptr[3] is 4");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA, "kv_indptr[3] is 4");
     attn_op_destroy(op);
     close_bench(&b);
 }
@@ -541,11 +537,14 @@ TEST(blocks_are_checked_on_request)
     struct attn_mla_decode_args a = args(ATTN_PAGES_BLOCKS);
     a.pages.block_table = blocks[0];
     a.pages.kv_lens = more;
-    refuse(op, &a, ATTN_BAD_DATA, "kv_lens[0] is 257; the list has 256 slots");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA,
+            "kv_lens[0] is 257; the list has 256 slots");
     a.pages.kv_lens = whole;
-    refuse(op, &a, ATTN_BAD_DATA, "block 1 of list 0 is 2, the cache has 160 slots");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA,
+            "block 1 of list 0 is 2, the cache has 160 slots");
     a.pages.kv_lens = ends;
-    refuse(op, &a, ATTN_BAD_DATA, "block 0 of list 2 is 2, the cache has 160 slots");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA,
+            "block 0 of list 2 is 2, the cache has 160 slots");
     static const int32_t fit[] = {96, 0, 32};
     a.pages.kv_lens = fit;
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
@@ -574,20 +573,22 @@ TEST(lines_of_tickets_are_checked_on_request)
     a.work_lists = 1;
     a.partial_out = a.partial_lse = (float *)(void *)tensor;
     a.partial_rows = 4;
-    refuse(op, &a, ATTN_BAD_ARGUMENT, "reduce_indptr is NULL");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_ARGUMENT, "reduce_indptr is NULL");
     a.reduce_indptr = parts;
     a.reduce_partial_map = words;
-    refuse(op, &a, ATTN_BAD_ARGUMENT, "tickets is NULL");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_ARGUMENT, "tickets is NULL");
     a.tickets = tickets[0];
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     tickets[2][0] = 1;
-    refuse(op, &a, ATTN_BAD_DATA, "tickets[64] is 1, and 0 between launches");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA,
+            "tickets[64] is 1, and 0 between launches");
     tickets[2][0] = 0;
     tickets[1][1] = 7;
-    refuse(op, &a, ATTN_BAD_DATA, "tickets[33] is 7, and 0 between launches");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA,
+            "tickets[33] is 7, and 0 between launches");
     tickets[1][1] = 0;
     parts[3] = 5;
-    refuse(op, &a, ATTN_BAD_DATA, "reduce_indptr");
+    refused(attn_mla_decode_launch(op, &a), ATTN_BAD_DATA, "reduce_indptr");
     attn_op_destroy(op);
     close_bench(&b);
 }

@@ -14,6 +14,7 @@
 #include "runtime/attn.h"
 #include "tests/runtime/packs.h"
 #include "tests/runtime/simulator.h"
+#include "tests/runtime/fixture.h"
 #include "tests/unit_test.h"
 
 enum { DIM = 128, HEADS = 2, ELEMENTS = HEADS * DIM };
@@ -140,12 +141,6 @@ static struct attn_op *look_up(struct attn_device *device)
     if (attn_prefill_lookup(device, &d, &op))
         fail_msg("%s", attn_last_error());
     return op;
-}
-
-static void says(const char *text)
-{
-    if (!strstr(attn_last_error(), text))
-        fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
 }
 
 /* ---- Tests in which each HIP call fails once ---- */
@@ -288,19 +283,6 @@ TEST(a_full_device_refuses_the_code)
     attn_op_destroy(op);
     attn_device_close(device);
     free_problem(&p);
-}
-
-static void *read_file(const char *path, size_t *size)
-{
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    fseek(f, 0, SEEK_END);
-    *size = (size_t)ftell(f);
-    rewind(f);
-    void *bytes = malloc(*size);
-    assert_int_equal(fread(bytes, 1, *size, f), *size);
-    fclose(f);
-    return bytes;
 }
 
 /* The gfx942 record of this pack has gfx950's code, with valid checksums. */

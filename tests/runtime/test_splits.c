@@ -3,17 +3,12 @@
  * Tests how libattn recommends splits of a decode step's keys: from the tuning file's most similar
  * call, and for an untuned kernel.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "runtime/op.h"
 #include "runtime/pack.h"
 #include "tests/runtime/fixture.h"
+#include "tests/unit_test.h"
 
 static const char *pack_path;
 
@@ -70,9 +65,8 @@ static struct attn_decode_split choose(const struct attn_op *op, int32_t batch, 
     return split;
 }
 
-static void the_call_that_is_most_alike_decides(void **state)
+TEST(the_call_that_is_most_alike_decides)
 {
-    (void)state;
     const struct attn_decode_desc desc = describe(32, 4, 16);
     struct bench_op b = open_op(&desc);
     static const struct {
@@ -95,9 +89,8 @@ static void the_call_that_is_most_alike_decides(void **state)
 
 /* The most similar of several rows of the tuning file with equal keys per list has the call's
  * number of heads. */
-static void heads_count(void **state)
+TEST(heads_count)
 {
-    (void)state;
     const struct attn_decode_desc few = describe(8, 1, 16), many = describe(32, 4, 16);
     struct bench_op b = open_op(&few);
     assert_int_equal(choose(b.op, 14, 1024).lists, 304);
@@ -108,9 +101,8 @@ static void heads_count(void **state)
 }
 
 /* The kernel that a split needs is in the pack although the description lacks it. */
-static void kernels_of_a_split_are_in_the_pack(void **state)
+TEST(kernels_of_a_split_are_in_the_pack)
 {
-    (void)state;
     struct attn_decode_desc desc = describe(8, 1, 16);
     struct bench_op b = open_op(&desc);
     desc.one_launch = choose(b.op, 1, 1024).one_launch;
@@ -131,9 +123,8 @@ static void kernels_of_a_split_are_in_the_pack(void **state)
     close_op(&b);
 }
 
-static void without_tuning_it_is_a_list_for_each_unit(void **state)
+TEST(without_tuning_it_is_a_list_for_each_unit)
 {
-    (void)state;
     const struct attn_decode_desc desc = describe(32, 4, 32);
     struct bench_op b = open_op(&desc);
     const struct attn_decode_split s = choose(b.op, 4, 4096);
@@ -145,9 +136,8 @@ static void without_tuning_it_is_a_list_for_each_unit(void **state)
     close_op(&b);
 }
 
-static void lists_that_workgroups_share_are_fewer(void **state)
+TEST(lists_that_workgroups_share_are_fewer)
 {
-    (void)state;
     const struct attn_mla_decode_desc desc = {
         .size = sizeof(desc),
         .dtype = ATTN_BF16,
@@ -167,9 +157,8 @@ static void lists_that_workgroups_share_are_fewer(void **state)
 }
 
 /* With up to 64 rows, workgroups share the sums of partials, so that keys may have many parts. */
-static void few_rows_have_many_parts(void **state)
+TEST(few_rows_have_many_parts)
 {
-    (void)state;
     struct attn_mla_decode_desc desc = {
         .size = sizeof(desc),
         .dtype = ATTN_BF16,
@@ -192,9 +181,8 @@ static void few_rows_have_many_parts(void **state)
 }
 
 /* Lists of rows are cut by units of 32 keys if there are up to 16 rows, or short lists. */
-static void lists_of_rows_have_short_units(void **state)
+TEST(lists_of_rows_have_short_units)
 {
-    (void)state;
     static const struct {
         int32_t heads, keys, unit;
     } cases[] = {{16, 640, 32}, {16, 8192, 32}, {16, 0, 32},   {17, 1024, 32},
@@ -225,9 +213,8 @@ static void lists_of_rows_have_short_units(void **state)
 }
 
 /* A tuned split has the units of its row in the tuning file. */
-static void tuned_units_come_from_the_pack(void **state)
+TEST(tuned_units_come_from_the_pack)
 {
-    (void)state;
     const struct attn_mla_decode_desc desc = {
         .size = sizeof(desc),
         .dtype = ATTN_BF16,
@@ -249,9 +236,8 @@ static void tuned_units_come_from_the_pack(void **state)
 }
 
 /* Plans of decode have the usual units, even if a split of its kernel in the pack names others. */
-static void other_ops_have_usual_units(void **state)
+TEST(other_ops_have_usual_units)
 {
-    (void)state;
     const struct attn_decode_desc desc = describe(8, 1, 16);
     struct bench_op b = open_op(&desc);
     struct attn_pack_split copies[8];
@@ -274,9 +260,8 @@ static void other_ops_have_usual_units(void **state)
 }
 
 /* Tiles have the queries whose heads fill a workgroup: 256 / 8. */
-static void a_planned_prefill_has_tiles(void **state)
+TEST(a_planned_prefill_has_tiles)
 {
-    (void)state;
     struct attn_prefill_desc desc = {
         .size = sizeof(desc),
         .dtype = ATTN_BF16,
@@ -317,9 +302,8 @@ static void a_planned_prefill_has_tiles(void **state)
 /* Three workgroups of 128 rows share a compute unit if queries see a small window. Each workgroup
  * has a list. Of many tiles each has a list, but there are at most two for each workgroup that the
  * device holds. */
-static void a_small_window_has_small_tiles(void **state)
+TEST(a_small_window_has_small_tiles)
 {
-    (void)state;
     static const struct {
         int32_t window, tokens, lists, q_tile;
     } cases[] = {
@@ -358,8 +342,7 @@ static void a_small_window_has_small_tiles(void **state)
     }
     const struct attn_decode_step step = {.size = sizeof(step), .batch = 2, .window = -1};
     struct attn_decode_split split = {.size = sizeof(split)};
-    assert_int_equal(attn_decode_choose_split(b.op, &step, &split), ATTN_BAD_ARGUMENT);
-    says("window -1");
+    refused(attn_decode_choose_split(b.op, &step, &split), ATTN_BAD_ARGUMENT, "window -1");
     close_op(&b);
 }
 
@@ -379,9 +362,8 @@ static struct bench_op open_second_gpu(void)
 
 /* Steps of few keys have fewer lists, which are for the kernel whose workgroups divide the query
  * heads. On gfx942 all steps have these. The second case on gfx950 has one key too many. */
-static void steps_of_few_keys_divide_the_heads(void **state)
+TEST(steps_of_few_keys_divide_the_heads)
 {
-    (void)state;
     struct attn_decode_desc desc = describe(64, 1, 16);
     desc.head_dim = 128;
     const int32_t most = (64 << 20) / (2 * 128 * 2);
@@ -401,9 +383,8 @@ static void steps_of_few_keys_divide_the_heads(void **state)
 
 /* Small tiles have 16 tokens of 8 heads. A call takes them if it has few tiles. It also takes them
  * if a chunk has as many as there are lists, or prompts have twice as many. */
-static void tiles_that_fill_the_lists_are_small(void **state)
+TEST(tiles_that_fill_the_lists_are_small)
 {
-    (void)state;
     static const struct {
         int32_t batch, kv_len, tokens, q_tile;
     } cases[] = {
@@ -441,20 +422,17 @@ static void tiles_that_fill_the_lists_are_small(void **state)
     close_op(&b);
 }
 
-static void bad_calls_are_refused(void **state)
+TEST(bad_calls_are_refused)
 {
-    (void)state;
     const struct attn_decode_desc desc = describe(32, 4, 16);
     struct bench_op b = open_op(&desc);
     struct attn_decode_step step = {.size = sizeof(step), .batch = 1, .kv_len = -1};
     struct attn_decode_split split = {.size = sizeof(split)};
-    assert_int_equal(attn_decode_choose_split(b.op, &step, &split), ATTN_BAD_ARGUMENT);
-    says("batch 1, kv_len -1, tokens 0");
+    refused(attn_decode_choose_split(b.op, &step, &split), ATTN_BAD_ARGUMENT,
+            "batch 1, kv_len -1, tokens 0");
     step.size = 4;
-    assert_int_equal(attn_decode_choose_split(b.op, &step, &split), ATTN_BAD_ARGUMENT);
-    says("step.size is 4");
-    assert_int_equal(attn_decode_choose_split(NULL, &step, &split), ATTN_BAD_ARGUMENT);
-    says("op is NULL");
+    refused(attn_decode_choose_split(b.op, &step, &split), ATTN_BAD_ARGUMENT, "step.size is 4");
+    refused(attn_decode_choose_split(NULL, &step, &split), ATTN_BAD_ARGUMENT, "op is NULL");
     close_op(&b);
 }
 
@@ -463,21 +441,5 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 1;
     pack_path = argv[1];
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_call_that_is_most_alike_decides),
-        cmocka_unit_test(heads_count),
-        cmocka_unit_test(kernels_of_a_split_are_in_the_pack),
-        cmocka_unit_test(without_tuning_it_is_a_list_for_each_unit),
-        cmocka_unit_test(lists_that_workgroups_share_are_fewer),
-        cmocka_unit_test(steps_of_few_keys_divide_the_heads),
-        cmocka_unit_test(few_rows_have_many_parts),
-        cmocka_unit_test(lists_of_rows_have_short_units),
-        cmocka_unit_test(tuned_units_come_from_the_pack),
-        cmocka_unit_test(other_ops_have_usual_units),
-        cmocka_unit_test(a_planned_prefill_has_tiles),
-        cmocka_unit_test(a_small_window_has_small_tiles),
-        cmocka_unit_test(tiles_that_fill_the_lists_are_small),
-        cmocka_unit_test(bad_calls_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_unit_tests();
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/attn.h"
+#include "tests/runtime/fixture.h"
 #include "tests/unit_test.h"
 
 enum { UNITS_MI300X = 304, UNITS_MI308X = 80, HEADS = 16, N = 128, P = 64 };
@@ -96,9 +97,7 @@ TEST(numbers_out_of_range_are_refused)
     struct attn_ssd_prefill_shape s = {
         .size = sizeof(s), .batch = 1, .max_seqlen = 1024, .compute_units = UNITS_MI300X};
     struct attn_ssd_prefill_segments found;
-#define REFUSED(text)                                                           \
-    assert_int_equal(attn_ssd_prefill_plan(&d, &s, &found), ATTN_BAD_ARGUMENT); \
-    assert_non_null(strstr(attn_last_error(), text))
+#define REFUSED(text) refused(attn_ssd_prefill_plan(&d, &s, &found), ATTN_BAD_ARGUMENT, text)
     d.value_heads = 0;
     REFUSED("value_heads 0 is below 1");
     d = rank();

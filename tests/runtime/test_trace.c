@@ -57,7 +57,6 @@ enum { TRACKS = 64 };
 TEST(test_events)
 {
     char options[1024], path[512];
-    (void)state;
     snprintf(path, sizeof(path), "%s/trace.json", directory);
     snprintf(options, sizeof(options), "--shape q=70,k=90,heads=2,kv_heads=1 -o %s", path);
     assert_int_equal(trace(options), 0);
@@ -102,7 +101,6 @@ TEST(test_bytes)
 TEST(test_listing)
 {
     char options[1024], path[512], line[512];
-    (void)state;
     snprintf(path, sizeof(path), "%s/trace.txt", directory);
     snprintf(options, sizeof(options), "--shape q=70,heads=1,kv_heads=1 --annotate %s", path);
     assert_int_equal(trace(options), 0);
@@ -124,7 +122,6 @@ TEST(test_listing)
 TEST(test_deterministic)
 {
     char first[sizeof(output)];
-    (void)state;
     assert_int_equal(trace("--shape q=40,heads=2,kv_heads=2"), 0);
     strcpy(first, output);
     assert_int_equal(trace("--shape q=40,heads=2,kv_heads=2"), 0);

@@ -10,23 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/runtime/fixture.h"
 #include "tests/runtime/packs.h"
 #include "tests/unit_test.h"
 
 static const char *attnc, *pack_path, *scales_path, *targets_path;
-
-static uint8_t *read_file(const char *path, size_t *size)
-{
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    fseek(f, 0, SEEK_END);
-    *size = (size_t)ftell(f);
-    rewind(f);
-    uint8_t *bytes = malloc(*size);
-    assert_int_equal(fread(bytes, 1, *size, f), *size);
-    fclose(f);
-    return bytes;
-}
 
 /* Finds the kernel's argument of this name in its record. */
 static struct attn_pack_kernarg *find_argument(uint8_t *pack, struct attn_pack_kernel *k,
