@@ -209,20 +209,6 @@ bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key, struct
     return true;
 }
 
-/* Creates the directory `path` and its missing parents. On an error, returns false and sets
- * errno. */
-static bool make_directories(char *path)
-{
-    for (char *slash = path + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
-        *slash = '\0';
-        bool good = mkdir(path, 0777) == 0 || errno == EEXIST;
-        *slash = '/';
-        if (!good)
-            return false;
-    }
-    return mkdir(path, 0777) == 0 || errno == EEXIST;
-}
-
 bool attnc_cache_store(const char *dir, const struct attnc_cache_key *key,
                        const struct attnc_kernel *k)
 {
@@ -232,11 +218,7 @@ bool attnc_cache_store(const char *dir, const struct attnc_cache_key *key,
         errno = ENAMETOOLONG;
         return false;
     }
-    char *slash = strrchr(path, '/');
-    *slash = '\0';
-    bool made = make_directories(path);
-    *slash = '/';
-    if (!made)
+    if (!attnc_make_parents(path))
         return false;
 
     struct entry e = {.code_size = k->code.size};

@@ -35,10 +35,8 @@ struct prototype {
 static bool find_prototype(struct prototype *p)
 {
     char self[PATH_MAX], place[PATH_MAX + 64];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (length < 0)
+    if (!attnc_program_path(self))
         return false;
-    self[length] = '\0';
     const char *const directory = dirname(self);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         snprintf(place, sizeof(place), "%s/%s", directory, places[i]);

@@ -55,6 +55,13 @@ static bool collect(int out_fd, int err_fd, struct tgt_blob *out, struct tgt_blo
     return true;
 }
 
+bool attnc_program_path(char path[PATH_MAX])
+{
+    const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    path[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
 void attnc_die_with(pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs another program and collects its output.
+ * Runs another program and collects its output; finds the running one.
  */
 #ifndef COMPILER_PROCESS_H
 #define COMPILER_PROCESS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -18,6 +19,10 @@
  */
 bool attnc_run_process(const char *const argv[], struct tgt_blob *out, struct tgt_blob *err,
                        int *status);
+
+/** Writes the path of the running program to `path`, with a final NUL. Returns false, with an empty
+ * path, if it is not known. */
+bool attnc_program_path(char path[PATH_MAX]);
 
 /**
  * Binds the life of the calling process to the thread that forked it: Linux sends SIGKILL to the

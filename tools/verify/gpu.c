@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compiler/process.h"
 #include "tools/verify/verify.h"
 
 /* Paths of the simulator relative to the program's own directory: in the build tree, and
@@ -23,10 +24,8 @@ static const char *const places[] = {
 bool gpu_find_simulator(char *path, size_t size)
 {
     char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (length < 0)
+    if (!attnc_program_path(self))
         return false;
-    self[length] = '\0';
     const char *directory = dirname(self);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         if (snprintf(path, size, "%s/%s", directory, places[i]) < (int)size &&

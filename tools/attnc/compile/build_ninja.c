@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tools/attnc/compile/build_ninja.h"
+#include "compiler/process.h"
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/output.h"
 
@@ -51,12 +52,10 @@ static void put_option(FILE *f, const char *name, const char *value)
 static void write_rules(FILE *f, const struct ninja_options *o)
 {
     char self[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[length > 0 ? length : 0] = '\0';
     fputs("# Written by attnc build --emit=ninja: an edge per kernel.\n"
           "ninja_required_version = 1.5\n\nattnc = ",
           f);
-    put_path(f, length > 0 ? self : "attnc");
+    put_path(f, attnc_program_path(self) ? self : "attnc");
     fputs("\n\nrule kernel\n  command = $attnc build $desc --only $kernel", f);
     put_option(f, "target", o->targets);
     put_option(f, "defaults", o->defaults);

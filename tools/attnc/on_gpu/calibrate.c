@@ -107,8 +107,7 @@ static int fit_loops(struct visit *v)
     char path[PATH_MAX], self[PATH_MAX];
     struct tgt_blob out, err;
     int status;
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[length > 0 ? length : 0] = '\0';
+    attnc_program_path(self);
     snprintf(path, sizeof(path), "%.*s/" ARCHIVE_LOOPS, PATH_MAX - 16, v->folder);
     if (access(path, R_OK) != 0) {
         puts("\nThe archive has no loops.");

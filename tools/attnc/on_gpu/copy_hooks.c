@@ -5,30 +5,16 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "compiler/description.h"
 #include "compiler/hooks.h"
+#include "compiler/place_file.h"
 #include "compiler/read_file.h"
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/output.h"
 
 /* Most bytes of a C file. */
 enum { MOST_BYTES = 16 << 20 };
-
-/* Makes the folders above the file `path` that do not exist. Returns false with errno if one cannot
- * be made. */
-static bool make_parents(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        const bool made = mkdir(path, 0777) == 0 || errno == EEXIST;
-        *slash = '/';
-        if (!made)
-            return false;
-    }
-    return true;
-}
 
 /* True if the file `path` does not exist, or has exactly the `size` bytes. */
 static bool is_free_or_same(const char *path, const char *bytes, size_t size)
@@ -79,7 +65,7 @@ static int copy_file(const char *path, const char *base, const char *folder)
     if (!attnc_read_file(path, MOST_BYTES, &bytes, &size))
         return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
     int code = EXIT_GOOD;
-    if (!make_parents(place)) /* first, since `x/..` needs a folder x */
+    if (!attnc_make_parents(place)) /* first, since `x/..` needs a folder x */
         code = complain(EXIT_ENVIRONMENT, "%s: %s", place, strerror(errno));
     else if (!is_free_or_same(place, bytes, size))
         code = complain(EXIT_USER, "on-gpu: the archive has another %s; rename one of them",

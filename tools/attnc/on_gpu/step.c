@@ -44,8 +44,7 @@ static _Noreturn void become(const struct step_line *line, const char *folder, c
                              bool show)
 {
     char self[PATH_MAX], *words[STEP_WORDS + 1];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    self[length > 0 ? length : 0] = '\0';
+    attnc_program_path(self);
     for (size_t i = 0; i <= line->count; i++)
         words[i] = (char *)(line->words[i]);
     const char *program = words[0] ? words[0] : self;

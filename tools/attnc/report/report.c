@@ -80,8 +80,7 @@ struct modelled {
 static const char *self(void)
 {
     static char path[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
-    path[length > 0 ? length : 0] = '\0';
+    attnc_program_path(path);
     return path;
 }
 
