@@ -87,19 +87,18 @@ static void copy_piece(struct copy *c, const struct names *n, unsigned words, un
     if (n->outer_step)
         at = tir_add(b, at,
                      tir_mul(b, att_wide(b, outer_index), tir_arg(b, n->outer_step, TIR_I64)));
-    const struct tir_value piece = tir_mul(b, att_wide(b, c->piece), tir_i64(b, first));
+    const struct tir_value piece = att_wide_times(b, c->piece, first);
     const struct tir_value offset = tir_add(b, at, piece);
     const struct tir_value left = tir_sub(b, att_wide(b, tir_arg(b, n->run, TIR_I32)), piece);
     const struct tir_value outer =
         n->outer_step ? tir_arg(b, ARG_OUTER_PARTS, TIR_I32) : tir_i32(b, 1);
     const struct tir_value there =
         tir_and(b, tir_cmp_lt(b, outer_index, outer), tir_cmp_gt(b, left, tir_i64(b, 0)));
-    struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
+    struct tir_if some = att_begin_if(b, there);
     const struct tir_value bytes = tir_convert(b, left, TIR_I32), zero = tir_i32(b, 0);
-    const struct tir_value from =
-        tir_add(b, tir_add(b, tir_arg(b, n->from, TIR_I64), offset),
-                tir_mul(b, c->from_page, tir_arg(b, n->from_step, TIR_I64)));
-    const struct tir_value to = tir_add(b, tir_add(b, tir_arg(b, n->to, TIR_I64), offset),
+    const struct tir_value from = tir_add(
+        b, att_at(b, n->from, offset), tir_mul(b, c->from_page, tir_arg(b, n->from_step, TIR_I64)));
+    const struct tir_value to = tir_add(b, att_at(b, n->to, offset),
                                         tir_mul(b, c->to_page, tir_arg(b, n->to_step, TIR_I64)));
     const struct att_token_tile tile = {
         .cols = per_lane,
@@ -148,15 +147,14 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     const struct tir_value z = tir_block_id(b, 2);
     const struct tir_value pair = tir_shr(b, z, tir_i32(b, 2));
     const struct tir_value tensor = tir_and(b, z, tir_i32(b, TENSORS - 1));
-    const struct tir_value list = tir_add(b, tir_arg(b, ARG_PAGE_PAIRS, TIR_I64),
-                                          tir_mul(b, att_wide(b, pair), tir_i64(b, PAIR)));
+    const struct tir_value list = att_at(b, ARG_PAGE_PAIRS, att_wide_times(b, pair, PAIR));
     c.from_page = tir_scalar_load(b, list, tir_i32(b, 0), TIR_I64);
     c.to_page = tir_scalar_load(b, list, tir_i32(b, PAIR / 2), TIR_I64);
     /* Pairs that pad a list have a negative page number, and are not copied. */
     const struct tir_value real = tir_cmp_ge(b, tir_or(b, c.from_page, c.to_page), tir_i64(b, 0));
     for (int i = 0; i < TENSORS; i++) {
         const struct tir_value mine = tir_cmp_eq(b, tensor, tir_i32(b, i));
-        struct tir_if is = tir_begin_if(b, tir_and(b, mine, real), false, NULL, 0);
+        struct tir_if is = att_begin_if(b, tir_and(b, mine, real));
         copy_tensor(&c, i);
         tir_end_if(b, &is, NULL);
     }

@@ -95,10 +95,9 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
     if (g->v->page_table == ATT_PAGE_TABLE_INDICES) {
         const struct tir_value from =
             att_wide(b, att_gathered_entry(b, ARG_KV_INDPTR, g->sequence));
-        list = tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, from, tir_i64(b, INT)));
+        list = att_at(b, ARG_KV_INDICES, tir_mul(b, from, tir_i64(b, INT)));
     } else {
-        const struct tir_value row = att_offset(b, g->sequence, ARG_BLOCK_TABLE_STRIDE, INT);
-        list = tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), row);
+        list = att_at(b, ARG_BLOCK_TABLE, att_offset(b, g->sequence, ARG_BLOCK_TABLE_STRIDE, INT));
     }
     const struct tir_value at = tir_mul(b, page, tir_int_like(b, page, INT));
     const struct tir_value number = tir_convert(
@@ -173,8 +172,8 @@ static void copy_rows(struct gather *g, bool value)
     const struct tir_value first = tir_max(b, ahead, zero), row0 = tir_min(b, ahead, zero);
     const struct tir_value token = tir_add(b, g->begin, first);
     const struct tir_value head = att_offset(b, g->head, tensor.head_stride, ELEM);
-    const struct tir_value base = tir_add(b, tir_add(b, tir_arg(b, tensor.arg, TIR_I64), head),
-                                          tir_mul(b, att_wide(b, token), step));
+    const struct tir_value base =
+        tir_add(b, att_at(b, tensor.arg, head), tir_mul(b, att_wide(b, token), step));
     const struct tir_value left = tir_sub(b, g->end, tir_add(b, g->start, first));
     const struct tir_value rows = tir_min(b, left, tir_i32(b, (int)g->rows));
     for (unsigned i = 0; i < tiles.n; i++) {
@@ -239,7 +238,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     locate(&g, shuffle ? sides[1].x : 1);
     /* If a sequence has no rows, g.first may be before its end; nothing is read then. */
     const struct tir_value wanted = tir_max(&g.b, g.first, g.start);
-    struct tir_if some = tir_begin_if(&g.b, tir_cmp_lt(&g.b, wanted, g.end), false, NULL, 0);
+    struct tir_if some = att_begin_if(&g.b, tir_cmp_lt(&g.b, wanted, g.end));
     for (int i = 0; i < 2; i++)
         copy_side(&g, &sides[i], passes ? passes : 1);
     tir_end_if(&g.b, &some, NULL);

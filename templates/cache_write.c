@@ -120,8 +120,8 @@ static void load(struct write *w, struct side *s)
     const struct att_tensor tensor = s->cache.value ? ATT_HEADS(V_IN) : ATT_HEADS(K_IN);
     const struct tir_value step = att_stride(b, tensor.token_stride, ELEM);
     const struct tir_value head = att_offset(b, w->head, tensor.head_stride, ELEM);
-    const struct tir_value base = tir_add(b, tir_add(b, tir_arg(b, tensor.arg, TIR_I64), head),
-                                          tir_mul(b, att_wide(b, w->token), step));
+    const struct tir_value base =
+        tir_add(b, att_at(b, tensor.arg, head), tir_mul(b, att_wide(b, w->token), step));
     const struct tir_value row = tir_convert(b, step, TIR_I32);
     for (unsigned i = 0; i < s->tiles.n; i++) {
         const struct tir_view view =
@@ -135,8 +135,7 @@ static void load(struct write *w, struct side *s)
 static struct tir_value load_slots(struct write *w, struct tir_type column)
 {
     struct tir_builder *b = &w->b;
-    const struct tir_value at = tir_mul(b, att_wide(b, w->token), tir_i64(b, SLOT));
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_SLOT_MAPPING, TIR_I64), at);
+    const struct tir_value base = att_at(b, ARG_SLOT_MAPPING, att_wide_times(b, w->token, SLOT));
     const struct tir_view view = att_view(b, base, w->left, tir_i32(b, SLOT), SLOT, 0);
     const struct tir_value slot = tir_tile_load(b, view, tir_i32(b, 0), column);
     const struct tir_value index = tir_row_index(b, column);
@@ -381,7 +380,7 @@ static void write_tokens(struct write *w)
     w->row0 = tir_i32(b, 0);
     if (w->apart) {
         const struct tir_value value = tir_cmp_eq(b, tir_block_id(b, 2), tir_i32(b, 1));
-        struct tir_if of_value = tir_begin_if(b, value, false, NULL, 0);
+        struct tir_if of_value = att_begin_if(b, value);
         write_side(w, &w->sides[1], first, tokens);
         tir_else(b, &of_value, NULL);
         write_side(w, &w->sides[0], first, tokens);
@@ -480,8 +479,7 @@ static void write_run(struct write *w, const struct att_page_run *run, struct ti
         struct side *s = &w->sides[i];
         const struct att_block_scale scale = att_block_scale(&s->cache, absmax[i], old[i]);
         att_block_requantise(&s->cache, run, &scale, &s->tiles);
-        struct tir_if one =
-            tir_begin_if(b, tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0)), false, NULL, 0);
+        struct tir_if one = att_begin_if(b, tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0)));
         att_block_store_scale(&s->cache, run, &scale);
         tir_end_if(b, &one, NULL);
         if (has_page(w, s)) {

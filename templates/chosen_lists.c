@@ -126,8 +126,7 @@ static void write_length(struct lists *l)
     const struct tir_value counts_tokens = tir_cmp_ne(b, argument(l, ARG_APPENDS_OPEN), zero);
     const struct tir_value n =
         tir_select(b, counts_tokens, tir_sub(b, whole, lacks), tir_add(b, l->of_groups, l->window));
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_LIST_LENS, TIR_I64),
-                                          tir_mul(b, att_wide(b, l->row), tir_i64(b, INT)));
+    const struct tir_value base = att_at(b, ARG_LIST_LENS, att_wide_times(b, l->row, INT));
     const struct tir_value first = tir_cmp_eq(b, tir_block_id(b, 1), zero);
     const struct tir_value rows = tir_select(b, first, tir_i32(b, 1), zero);
     tir_tile_store(b, att_view(b, base, rows, tir_i32(b, INT), INT, 0), zero, number(l, n));
@@ -163,8 +162,8 @@ static struct tir_value group_entries(struct lists *l, struct tir_value at, stru
     const struct tir_value i =
         tir_add(b, tir_mul(b, group, each), tir_sub(b, at, tir_mul(b, place, each)));
     const struct tir_value column = tir_div(b, i, per);
-    const struct tir_value table = tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
-                                           att_offset(b, l->sequence, ARG_BLOCK_TABLE_STRIDE, INT));
+    const struct tir_value table =
+        att_at(b, ARG_BLOCK_TABLE, att_offset(b, l->sequence, ARG_BLOCK_TABLE_STRIDE, INT));
     const struct tir_value page = gather(l, table, column, there);
     const struct tir_value inside = tir_sub(b, i, tir_mul(b, column, per));
     const struct tir_value unit = tir_add(b, tir_mul(b, page, per), inside);

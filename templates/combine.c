@@ -75,11 +75,10 @@ static bool is_pair(const struct att_variant *v) { return v->partials == ATT_PAR
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     const int dim = v->head_dim;
-    struct att_tile tile;
     if (dim % 8 || dim < 32 || dim > 512)
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of 8 from 32 to 512",
                           dim);
-    return att_find_tile(v, m, &tile, why);
+    return att_check_tile(v, m, why);
 }
 
 /* Returns a struct att_part_rows of the variant in which only the members are set that determine
@@ -142,8 +141,7 @@ static struct tir_value find_csr(struct combine *c, struct att_part_list *l)
     const struct tir_value q_start = tir_scalar_load(b, tokens, pair, TIR_I32);
     const struct tir_value q_end = tir_scalar_load(b, tokens, att_plus(b, pair, 4), TIR_I32);
     l->count = tir_sub(b, end, begin);
-    l->map = tir_add(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
-                     tir_mul(b, att_wide(b, begin), tir_i64(b, 4)));
+    l->map = att_at(b, ARG_REDUCE_PARTIAL_MAP, att_wide_times(b, begin, 4));
     l->token = tir_block_id(b, 2);
     c->part_rows.token = tir_add(b, q_start, l->token);
     return tir_and(b, tir_cmp_gt(b, l->count, tir_i32(b, 0)),
@@ -189,7 +187,7 @@ static void build_lists(struct combine *c)
     struct att_part_list l = {0};
     c->part_rows.head = att_times(b, tir_block_id(b, 1), (int)c->rows);
     c->part_rows.n_rows = tir_sub(b, tir_arg(b, ARG_HEADS, TIR_I32), c->part_rows.head);
-    struct tir_if some = tir_begin_if(b, csr ? find_csr(c, &l) : find_dense(c, &l), false, NULL, 0);
+    struct tir_if some = att_begin_if(b, csr ? find_csr(c, &l) : find_dense(c, &l));
     write_list(c, &l);
     tir_else(b, &some, NULL);
     if (!csr)

@@ -127,12 +127,12 @@ static void visit_group(struct compress *c, struct tir_value number)
     struct tir_builder *b = &c->b;
     const struct tir_value group = tir_add(b, tir_div(b, c->first, c->ratio), number);
     const struct tir_value end = tir_mul(b, att_plus(b, group, 1), c->ratio);
-    struct tir_if whole = tir_begin_if(b, tir_cmp_le(b, end, c->end), false, NULL, 0);
+    struct tir_if whole = att_begin_if(b, tir_cmp_le(b, end, c->end));
     const struct tir_value last = att_plus(b, tir_sub(b, end, c->first), -1);
     const struct tir_value z = compress_pool(c, group);
     const struct tir_value mine =
         c->shared ? tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0)) : tir_bool(b, true);
-    struct tir_if own = tir_begin_if(b, mine, false, NULL, 0);
+    struct tir_if own = att_begin_if(b, mine);
     compress_finish(c, group, tir_add(b, c->start, last), z);
     tir_end_if(b, &own, NULL);
     tir_end_if(b, &whole, NULL);
@@ -221,14 +221,14 @@ static void visit_sequence(struct compress *c)
     c->slot_in =
         att_strided_entry(b, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE, index);
     const struct tir_value real = tir_and(b, att_is_slot(b, c->slot), att_is_slot(b, c->slot_in));
-    struct tir_if has = tir_begin_if(b, real, false, NULL, 0);
+    struct tir_if has = att_begin_if(b, real);
     visit_groups(c);
     const struct tir_value zero = tir_i32(b, 0), is_first = tir_cmp_eq(b, tir_block_id(b, 0), zero);
     const int each = groups_of(&c->tile);
     const struct tir_value groups = tir_arg(b, ARG_GROUP_COUNT, TIR_I32);
     const struct tir_value blocks = tir_div(b, att_plus(b, groups, each - 1), tir_i32(b, each));
     const struct tir_value shares = reads_no_ring(c);
-    struct tir_if writes = tir_begin_if(b, tir_or(b, is_first, shares), false, NULL, 0);
+    struct tir_if writes = att_begin_if(b, tir_or(b, is_first, shares));
     /* Other waves may still read rows of the ring that this wave will overwrite in write_ring(). */
     tir_barrier(b);
     write_ring(c, tir_select(b, shares, att_plus(b, blocks, -1), zero));

@@ -342,7 +342,7 @@ static void visit_run(struct conv *c)
     const struct tir_value bias = att_conv_bias(b, &c->own, &s), zero = tir_i32(b, 0);
     const struct tir_value start = att_times(b, tir_block_id(b, 2), run);
     const struct tir_value begins = tir_cmp_eq(b, start, zero);
-    struct tir_if first = tir_begin_if(b, begins, false, NULL, 0);
+    struct tir_if first = att_begin_if(b, begins);
     for (int i = 0; i < c->v->taps - 1; i++)
         history[i] = load_history(c, &s, tir_i32(b, i), tir_bool(b, true));
     visit_tile(c, &s, taps, bias, zero, history);
@@ -527,12 +527,12 @@ static void visit_chain(struct conv *c)
     const struct tir_value zero = tir_i32(b, 0), one = tir_i32(b, 1),
                            none = tir_cmp_eq(b, c->sequence.count, tir_i32(b, 0));
     const struct tir_value begins = tir_cmp_eq(b, tir_block_id(b, 2), tir_i32(b, 0));
-    struct tir_if single = tir_begin_if(b, tir_cmp_eq(b, c->sequence.count, one), false, NULL, 0);
-    struct tir_if its = tir_begin_if(b, begins, false, NULL, 0);
+    struct tir_if single = att_begin_if(b, tir_cmp_eq(b, c->sequence.count, one));
+    struct tir_if its = att_begin_if(b, begins);
     store_token(c, zero, convolve_token(c));
     tir_end_if(b, &its, NULL);
     tir_else(b, &single, NULL);
-    struct tir_if empty = tir_begin_if(b, none, false, NULL, 0);
+    struct tir_if empty = att_begin_if(b, none);
     tir_else(b, &empty, NULL);
     visit_run(c);
     tir_end_if(b, &empty, NULL);
@@ -547,7 +547,7 @@ static void store_inputs(struct conv *c, struct tir_value count, const struct ti
     enum { UNIT = 32 };
     struct tir_builder *b = &c->b;
     const struct tir_value rest = tir_and(b, count, tir_i32(b, UNIT - 1));
-    struct tir_if whole = tir_begin_if(b, tir_cmp_eq(b, rest, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if whole = att_begin_if(b, tir_cmp_eq(b, rest, tir_i32(b, 0)));
     const struct tir_value token = tir_add(b, c->sequence.start, count);
     struct att_block_end end = att_begin_block_end(b, &c->sequence, c->block_row, token);
     for (int i = 0; i < c->v->taps - 1; i++)
@@ -606,10 +606,10 @@ static void visit_sequence(struct conv *c)
     const struct tir_value channels = tir_arg(b, ARG_CHANNELS, TIR_I32);
     const struct tir_value all = tir_cmp_le(b, end, channels);
     const struct tir_value single = tir_cmp_eq(b, c->sequence.count, one);
-    struct tir_if usual = tir_begin_if(b, tir_and(b, all, single), false, NULL, 0);
+    struct tir_if usual = att_begin_if(b, tir_and(b, all, single));
     store_token(c, zero, convolve_token(c));
     tir_else(b, &usual, NULL);
-    struct tir_if more = tir_begin_if(b, tir_cmp_gt(b, c->sequence.count, zero), false, NULL, 0);
+    struct tir_if more = att_begin_if(b, tir_cmp_gt(b, c->sequence.count, zero));
     visit_blocks(c, tir_min(b, end, channels));
     tir_end_if(b, &more, NULL);
     tir_end_if(b, &usual, NULL);
@@ -632,7 +632,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         tir_add(b, att_times(b, tir_block_id(b, 0), waves), tir_wave_id(b));
     c.own.channel = att_times(b, block, blocks * CHANNELS);
     const struct tir_value there = tir_cmp_lt(b, c.own.channel, tir_arg(b, ARG_CHANNELS, TIR_I32));
-    struct tir_if own = tir_begin_if(b, there, false, NULL, 0);
+    struct tir_if own = att_begin_if(b, there);
     open_sequence(&c);
     if (v->tree)
         visit_tree(&c);

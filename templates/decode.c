@@ -333,7 +333,7 @@ static void barrier_if(struct decode *d, struct tir_value condition)
     struct tir_builder *b = &d->kv.b;
     if (!condition.id)
         return;
-    struct tir_if all = tir_begin_if(b, condition, false, NULL, 0);
+    struct tir_if all = att_begin_if(b, condition);
     tir_barrier(b);
     tir_end_if(b, &all, NULL);
 }
@@ -427,8 +427,8 @@ static void use_v(void *context)
     d->kv.attention.now.v = decode_use_v(d, v, tile_key(d, d->kv.attention.now.block.index));
 }
 
-const struct pipe_op decode_find_tile = {"find pages", find_pages, 0,
-                                         ATT_SLOT(K_PAGES) | ATT_SLOT(V_PAGES), .flags = 0};
+const struct pipe_op decode_find_tile = {"find pages", .build = find_pages,
+                                         .writes = ATT_SLOT(K_PAGES) | ATT_SLOT(V_PAGES)};
 const struct pipe_op decode_issue_k = {"load K", load_k, ATT_SLOT(K_PAGES), ATT_SLOT(K_DATA),
                                        .flags = 0};
 const struct pipe_op decode_issue_mask = {"load mask", load_mask, ATT_SLOT(K_PAGES), ATT_SLOT(MASK),

@@ -29,14 +29,13 @@ enum { Q, K, V, GATE, BETA, VECTORS };
 /* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    struct att_tile tile;
     if (!att_state_check_dims(v, why))
         return false;
     if (v->gates == ATT_GATES_CONSTANT)
         return att_reject(why, ATT_GATES, "the delta rule has decays of each token");
     if (v->tree && v->replay)
         return att_reject(why, ATT_TREE, "replay records a chain of drafts, and a tree is none");
-    return att_find_tile(v, m, &tile, why);
+    return att_check_tile(v, m, why);
 }
 
 /* Issues the loads of the vectors of token `token` (i32, row index in q) into raw[VECTORS]. The

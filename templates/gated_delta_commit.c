@@ -43,10 +43,9 @@ struct commit {
 /* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    struct att_tile tile;
     if (!att_state_check_dims(v, why))
         return false;
-    return att_find_tile(v, m, &tile, why);
+    return att_check_tile(v, m, why);
 }
 
 /* Issues the loads of the vectors of record `step` (i32, index in the slot's records) into
@@ -89,7 +88,7 @@ static struct tir_value slot_at(struct commit *c, const char *arg, const char *l
     struct tir_builder *b = &c->b;
     const struct tir_value entry = att_times(b, c->layer, WIDE);
     const struct tir_value before = tir_scalar_load(b, tir_arg(b, layers, TIR_I64), entry, TIR_I64);
-    return att_row(b, tir_add(b, tir_arg(b, arg, TIR_I64), before), slot, stride, size);
+    return att_row(b, att_at(b, arg, before), slot, stride, size);
 }
 
 /* Returns the address (i64) of the value head's state in slot `slot` (i32, index) of the
@@ -100,7 +99,7 @@ static struct tir_value state_at(struct commit *c, struct tir_value slot)
     const int size = c->state.size, bytes = c->v->head_dim * c->v->head_dim_v * size;
     const struct tir_value base =
         slot_at(c, ARG_STATE, ARG_LAYER_STATES, ARG_STATE_SLOT_STRIDE, size, slot);
-    return tir_add(b, base, tir_mul(b, att_wide(b, c->value_head), tir_i64(b, bytes)));
+    return tir_add(b, base, att_wide_times(b, c->value_head, bytes));
 }
 
 /* Loads the state in slot `slot_in` (i32, index), applies that slot's records, and stores the
@@ -146,7 +145,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         att_strided_entry(b, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE, sequence);
     const struct tir_value real = tir_and(b, att_is_slot(b, slot), att_is_slot(b, slot_in));
     const struct tir_value some = tir_cmp_gt(b, c.count, tir_i32(b, 0));
-    struct tir_if own = tir_begin_if(b, tir_and(b, real, some), false, NULL, 0);
+    struct tir_if own = att_begin_if(b, tir_and(b, real, some));
     visit(&c, slot_in, slot);
     tir_end_if(b, &own, NULL);
     tir_return(b);

@@ -81,7 +81,6 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     enum { KEY_MAX = 128 };
-    struct att_tile tile;
     if (!att_state_check_dims(v, why))
         return false;
     if (v->head_dim > KEY_MAX)
@@ -90,7 +89,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_GATES, "the delta rule has decays of each token");
     if (v->stage == ATT_STAGE_SUMS)
         return att_reject(why, ATT_STAGE, "sums is gated_rmsnorm's");
-    return att_find_tile(v, m, &tile, why);
+    return att_check_tile(v, m, why);
 }
 
 /* Sets *second to the kernel for few sequences and heads, which would leave compute units without a
@@ -208,7 +207,7 @@ static void visit(struct delta *d, const struct stage *s, int parts)
 {
     const struct tir_value row = choose_work(d, s, parts);
     delta_choose(d);
-    struct tir_if has_tokens = tir_begin_if(&d->b, s->find(d, row), false, NULL, 0);
+    struct tir_if has_tokens = att_begin_if(&d->b, s->find(d, row));
     s->visit(d);
     tir_end_if(&d->b, &has_tokens, NULL);
     tir_return(&d->b);

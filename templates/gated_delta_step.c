@@ -126,7 +126,6 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 /* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    struct att_tile tile;
     if (!att_state_check_dims(v, why))
         return false;
     if (v->head_dim < LEAST_KEY)
@@ -140,7 +139,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->out_dtype == ATT_OUT_DTYPE_FP8 && v->head_dim_v < GROUP)
         return att_reject(why, ATT_OUT_DTYPE, "%d elements share a scale, a value head has %d",
                           GROUP, v->head_dim_v);
-    return att_find_tile(v, m, &tile, why);
+    return att_check_tile(v, m, why);
 }
 
 /* ---- The convolution ---- */

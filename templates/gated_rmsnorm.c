@@ -99,7 +99,6 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 /* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    struct att_tile tile;
     if (v->width % LEAST)
         return att_reject(why, ATT_WIDTH, "%d is not a multiple of %d", v->width, LEAST);
     if (v->out_dtype == ATT_OUT_DTYPE_FP8 && v->width % GROUP)
@@ -113,7 +112,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_ACT, "a gate after the norm is not part of the sums");
     if (v->stage == ATT_STAGE_SUMS && (v->gemma || v->out_dtype == ATT_OUT_DTYPE_FP8))
         return att_reject(why, ATT_STAGE, "the launch of sums has neither weights nor out");
-    return att_find_tile(v, m, &tile, why);
+    return att_check_tile(v, m, why);
 }
 
 /* Returns the type of a panel of k->rows x `width`, 16-bit: 16 bytes in a lane, adjacent lanes
@@ -160,7 +159,7 @@ static struct tir_view view_of(struct norm *k, const char *arg, const char *toke
     struct tir_builder *b = &k->b;
     const struct tir_value at = tir_add(b, att_offset(b, k->token, token_stride, size),
                                         att_offset(b, k->group, group_stride, size));
-    const struct tir_value base = tir_add(b, tir_arg(b, arg, TIR_I64), at);
+    const struct tir_value base = att_at(b, arg, at);
     const char *step = k->v->row_scale ? group_stride : token_stride;
     return att_view(b, base, k->left, att_stride32(b, step, size), row * size, first * size);
 }
@@ -299,8 +298,8 @@ static struct tir_value load_weight(struct norm *k, unsigned i)
     struct tir_builder *b = &k->b;
     if (is_ordered(k))
         return gather_rows(k, ARG_WEIGHT, NULL, ARG_WEIGHT_GROUP_STRIDE, i);
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_WEIGHT, TIR_I64),
-                                          att_offset(b, k->group, ARG_WEIGHT_GROUP_STRIDE, ELEM));
+    const struct tir_value base =
+        att_at(b, ARG_WEIGHT, att_offset(b, k->group, ARG_WEIGHT_GROUP_STRIDE, ELEM));
     const struct tir_value step =
         k->v->row_scale ? att_stride32(b, ARG_WEIGHT_GROUP_STRIDE, ELEM) : tir_i32(b, 0);
     const struct tir_value rows = k->v->row_scale ? k->left : tir_i32(b, (int)k->rows);

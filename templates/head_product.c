@@ -368,7 +368,7 @@ static void store_tile(struct product *p, struct tir_value token, struct tir_val
     struct tir_view to = tile_view(p, ATT_HEADS(OUT), token, p->v->head_dim_v);
     to.byte = att_times(b, first, ELEM);
     const struct tir_value there = tir_cmp_lt(b, first, tir_i32(b, p->v->head_dim_v));
-    struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
+    struct tir_if some = att_begin_if(b, there);
     tir_tile_store(b, to, tir_i32(b, 0), out);
     tir_end_if(b, &some, NULL);
 }
@@ -381,7 +381,7 @@ static void copy_tail(struct product *p, struct tir_value token)
     const struct tir_value tail = tir_arg(b, ARG_TAIL, TIR_I64), zero = tir_i32(b, 0);
     const struct tir_value mine =
         tir_and(b, tir_cmp_ne(b, tail, tir_i64(b, 0)), tir_cmp_eq(b, p->slice, zero));
-    struct tir_if some = tir_begin_if(b, mine, false, NULL, 0);
+    struct tir_if some = att_begin_if(b, mine);
     const struct tir_value base = att_row(b, tail, token, ARG_TAIL_TOKEN_STRIDE, ELEM);
     const struct tir_value stride = att_stride32(b, ARG_TAIL_TOKEN_STRIDE, ELEM);
     const struct tir_value left = tir_min(b, tir_sub(b, p->end, token), tir_i32(b, TOKENS));
@@ -623,7 +623,7 @@ static void visit_tiles(struct product *p)
     struct tir_value work[N_WORK];
     find_work(p, work);
     const struct tir_value there = tir_cmp_lt(b, tir_block_id(b, 0), work[USED]);
-    struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
+    struct tir_if some = att_begin_if(b, there);
     const struct tir_value first = tir_mul(b, work[GROUP_OF_TOKENS], work[EACH]);
     find_slice(p, work[ROW], slices(p));
     p->end = tir_min(b, tir_add(b, first, work[EACH]), tir_arg(b, ARG_TOKENS, TIR_I32));

@@ -95,8 +95,7 @@ static struct tir_view open_rows(struct gather *g, const char *out, struct tir_v
 {
     struct tir_builder *b = &g->b;
     const struct tir_value row = tir_add(b, g->of.row, tir_sub(b, g->first, g->of.start));
-    const struct tir_value base =
-        tir_add(b, tir_arg(b, out, TIR_I64), tir_mul(b, att_wide(b, row), stride));
+    const struct tir_value base = att_at(b, out, tir_mul(b, att_wide(b, row), stride));
     const struct tir_value left = tir_sub(b, g->of.end, g->first);
     const struct tir_value rows = tir_min(b, left, tir_i32(b, (int)g->rows));
     return att_view(b, base, rows, tir_convert(b, stride, TIR_I32), row_bytes, 0);
@@ -140,10 +139,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     const struct tir_value sequence = tir_block_id(b, 1);
     g.of = att_gathered(b, sequence);
     g.first = tir_add(b, g.of.start, att_times(b, tir_block_id(b, 0), (int)g.rows));
-    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, g.first, g.of.end), false, NULL, 0);
+    struct tir_if some = att_begin_if(b, tir_cmp_lt(b, g.first, g.of.end));
     g.paging = att_paging_by_argument(b, false);
-    g.table = tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
-                      att_offset(b, sequence, ARG_BLOCK_TABLE_STRIDE, INT));
+    g.table = att_at(b, ARG_BLOCK_TABLE, att_offset(b, sequence, ARG_BLOCK_TABLE_STRIDE, INT));
     copy_rows(&g, tir_tile(f, TIR_FP8, g.rows, DIM, &l));
     tir_end_if(b, &some, NULL);
     tir_return(b);

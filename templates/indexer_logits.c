@@ -70,8 +70,8 @@ static struct tir_view columns_of(struct logits *x, struct tir_value first, stru
 {
     struct tir_builder *b = &x->b;
     const struct tir_value row = att_offset(b, x->row, ARG_LOGITS_ROW_STRIDE, 4);
-    const struct tir_value at = tir_mul(b, att_wide(b, first), tir_i64(b, 4));
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_LOGITS, TIR_I64), tir_add(b, row, at));
+    const struct tir_value at = tir_add(b, row, att_wide_times(b, first, 4));
+    const struct tir_value base = att_at(b, ARG_LOGITS, at);
     return att_view(b, base, n, tir_i32(b, 4), 4, 0);
 }
 
@@ -92,7 +92,7 @@ static void clear_others(struct logits *x)
     struct tir_builder *b = &x->b;
     const struct tir_value clears = tir_cmp_ne(b, tir_arg(b, ARG_CLEAR, TIR_I32), tir_i32(b, 0));
     const struct tir_value scored_end = tir_add(b, x->scored, x->n);
-    struct tir_if clean = tir_begin_if(b, clears, false, NULL, 0);
+    struct tir_if clean = att_begin_if(b, clears);
     clear_columns(x, x->first, tir_sub(b, x->scored, x->first));
     clear_columns(x, scored_end, tir_sub(b, x->end, scored_end));
     tir_end_if(b, &clean, NULL);
@@ -164,7 +164,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     x.score = x.index.lane;
     x.score.dtype = TIR_F32;
     find_columns(&x);
-    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, x.n, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if some = att_begin_if(b, tir_cmp_gt(b, x.n, tir_i32(b, 0)));
     score_columns(&x);
     tir_end_if(b, &some, NULL);
     clear_others(&x);

@@ -58,7 +58,6 @@ static int key_bytes(const struct indexer_rope *k) { return k->mxfp4 ? DIM / 2 :
 /* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    struct att_tile tile;
     if (v->rope == ATT_ROPE_NONE)
         return att_reject(why, ATT_ROPE, "the indexer rotates the first 64 elements: neox or gptj");
     if (v->index_keys != ATT_INDEX_KEYS_FP8 && v->index_keys != ATT_INDEX_KEYS_MXFP4)
@@ -71,7 +70,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
                           m->name);
     if (v->kv_layout != ATT_KV_LAYOUT_NHD && v->kv_layout != ATT_KV_LAYOUT_SHUFFLE)
         return att_reject(why, ATT_KV_LAYOUT, "the indexer's keys are nhd or shuffle");
-    return att_find_tile(v, m, &tile, why);
+    return att_check_tile(v, m, why);
 }
 
 /* Rotates the heads of a tile, and multiplies them by the Hadamard matrix if the variant has
@@ -124,8 +123,7 @@ static struct tir_view heads_of(struct indexer_rope *k, struct att_tensor t, int
 {
     struct tir_builder *b = &k->rope.b;
     const struct tir_value at = att_offset(b, k->rope.token, t.token_stride, size);
-    return att_view(b, tir_add(b, tir_arg(b, t.arg, TIR_I64), at), heads, tir_i32(b, size), size,
-                    0);
+    return att_view(b, att_at(b, t.arg, at), heads, tir_i32(b, size), size, 0);
 }
 
 /* Rotates, quantises and stores the tile of query heads from head `first` (i32) on, and stores the
@@ -242,8 +240,7 @@ static struct key_slot open_slot(struct indexer_rope *k)
     const struct att_slot at_page = att_slot_of(&paging, p->slot);
     const struct tir_value inside = tir_convert(b, at_page.token, TIR_I32);
     const struct tir_value start =
-        tir_add(b, tir_arg(b, ARG_KEYS, TIR_I64),
-                tir_mul(b, at_page.page, tir_arg(b, ARG_PAGE_STRIDE, TIR_I64)));
+        att_at(b, ARG_KEYS, tir_mul(b, at_page.page, tir_arg(b, ARG_PAGE_STRIDE, TIR_I64)));
     const int bytes = key_bytes(k);
     const struct tir_value at = att_index_key_byte(b, inside, bytes, shuffle);
     const struct tir_value scale = att_index_scale_byte(&paging, inside, bytes);
@@ -412,8 +409,7 @@ static void visit_key(struct indexer_rope *k)
     const struct tir_value zero = tir_i32(b, 0);
     const struct tir_value at = att_offset(b, p->token, ARG_K_TOKEN_STRIDE, ROPE_ELEM);
     struct tir_value raw[ROPE_MAX_SPANS];
-    rope_load(p, s, tir_add(b, tir_arg(b, ARG_K, TIR_I64), at), tir_i32(b, 1), zero, zero, false,
-              raw);
+    rope_load(p, s, att_at(b, ARG_K, at), tir_i32(b, 1), zero, zero, false, raw);
     struct rope_parts x = rope_unpack(p, s, raw);
     normalise(k, &x);
     rotate(k, &x);
@@ -443,12 +439,12 @@ static void visit(struct indexer_rope *k)
     rope_load_slot(p);
     const struct tir_value some =
         tir_and(b, att_is_given(b, ARG_Q), tir_cmp_lt(b, first, tir_arg(b, ARG_HEADS, TIR_I32)));
-    struct tir_if of_q = tir_begin_if(b, some, false, NULL, 0);
+    struct tir_if of_q = att_begin_if(b, some);
     visit_heads(k, first);
     tir_end_if(b, &of_q, NULL);
     const struct tir_value cached =
         tir_and(b, tir_cmp_eq(b, part, zero), tir_cmp_ge(b, p->slot, tir_i64(b, 0)));
-    struct tir_if of_k = tir_begin_if(b, cached, false, NULL, 0);
+    struct tir_if of_k = att_begin_if(b, cached);
     visit_key(k);
     tir_end_if(b, &of_k, NULL);
 }

@@ -561,7 +561,7 @@ static void open_list(struct indexer *x)
     const struct tir_value zero = tir_i32(b, 0);
     const int size = (int)x->block_size;
     const struct tir_value row = att_offset(b, list->row, ARG_CANDIDATES_ROW_STRIDE, 4);
-    x->index.list = tir_add(b, tir_arg(b, ARG_CANDIDATES, TIR_I64), row);
+    x->index.list = att_at(b, ARG_CANDIDATES, row);
     x->index.start = list->start;
     const struct tir_value all = att_entry(b, ARG_CANDIDATE_COUNTS, list->row, TIR_I32);
     struct tir_value block = load_candidate(x, tir_max(b, att_plus(b, all, -1), zero));
@@ -603,7 +603,7 @@ static void write_indptr(struct indexer *x, struct tir_value group)
     const struct tir_value own =
         tir_and(b, tir_cmp_eq(b, wave, zero), tir_cmp_ne(b, out, tir_i64(b, 0)));
     const struct tir_value n = att_plus(b, tir_arg(b, ARG_ROWS, TIR_I32), 1);
-    struct tir_if first = tir_begin_if(b, own, false, NULL, 0);
+    struct tir_if first = att_begin_if(b, own);
     const struct tir_view indptr = att_view(b, out, n, tir_i32(b, 4), 4, 0);
     struct tir_value total = zero;
     struct tir_loop loop = tir_begin_for(b, zero, n, tir_i32(b, (int)x->index.lanes), &total, 1);
@@ -721,7 +721,7 @@ static void select_pairs(struct indexer *x, const struct tir_value empty[N_STATE
         are_alike(x, (struct att_list[]){x->row[0].list, x->row[1].list});
     tir_else(b, &two, &alike);
     tir_end_if(b, &two, &share);
-    struct tir_if both = tir_begin_if(b, share, false, NULL, 0);
+    struct tir_if both = att_begin_if(b, share);
     x->row[0].list = att_list_of_row(b, first);
     x->row[1].list = att_list_of_row(b, second);
     x->rows = ROWS_MAX;

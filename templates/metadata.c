@@ -155,10 +155,10 @@ static void copy_entries(struct metadata *d, struct tir_value s, struct tir_valu
     const struct tir_value at =
         tir_mul(b, att_wide(b, tir_add(b, first, begin)), att_wide(b, step));
     const struct tir_value row = table_row(d, scalar_row(d, s));
-    const struct tir_value base = tir_add(b, tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), row),
-                                          tir_mul(b, at, tir_i64(b, 4)));
+    const struct tir_value base =
+        tir_add(b, att_at(b, ARG_BLOCK_TABLE, row), tir_mul(b, at, tir_i64(b, 4)));
     const struct tir_view from = att_view(b, base, left, tir_mul(b, step, tir_i32(b, 4)), 4, 0);
-    const struct tir_value out = tir_add(b, to, tir_mul(b, att_wide(b, begin), tir_i64(b, 4)));
+    const struct tir_value out = tir_add(b, to, att_wide_times(b, begin, 4));
     const struct tir_view into = att_view(b, out, left, tir_i32(b, 4), 4, 0);
     struct tir_value entries[EACH];
     for (int i = 0; i < EACH; i++)
@@ -188,7 +188,7 @@ static void build_entries(struct metadata *d, bool indices)
     count = tir_min(b, count, tir_arg(b, ARG_ENTRIES, TIR_I32));
     to = tir_arg(b, indices ? ARG_KV_INDICES : ARG_PAGE_TABLE, TIR_I64);
     to = tir_add(b, to, tir_mul(b, at, tir_i64(b, 4)));
-    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, begin, count), false, NULL, 0);
+    struct tir_if some = att_begin_if(b, tir_cmp_lt(b, begin, count));
     const struct tir_value zero = tir_i32(b, 0);
     const struct tir_value first = indices ? att_entry_or(b, ARG_KV_START, s, zero) : zero;
     copy_entries(d, s, first, count, begin, to);

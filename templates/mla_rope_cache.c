@@ -222,7 +222,7 @@ static void visit_queries(struct mla_rope *k, struct tir_value item)
 {
     struct tir_builder *b = &k->rope.b;
     const struct tir_value given = att_is_given(b, ATT_HEADS(Q_NOPE).arg);
-    struct tir_if some = tir_begin_if(b, given, false, NULL, 0);
+    struct tir_if some = att_begin_if(b, given);
     const struct heads h = find_heads(k, item);
     copy_latents(k, &h, tir_add(b, h.first, att_times(b, k->rope.wave, WAVE_HEADS)));
     tir_end_if(b, &some, NULL);
@@ -294,7 +294,7 @@ static struct tir_value inverse_scale(const struct mla_rope *k, const struct att
 static struct tir_if begin_slot(struct mla_rope *k)
 {
     struct tir_builder *b = &k->rope.b;
-    return tir_begin_if(b, tir_cmp_ge(b, k->rope.slot, tir_i64(b, 0)), false, NULL, 0);
+    return att_begin_if(b, tir_cmp_ge(b, k->rope.slot, tir_i64(b, 0)));
 }
 
 /* Ends the branch of begin_slot(). */
@@ -316,8 +316,7 @@ static struct tir_value slot_at(struct mla_rope *k, const struct att_cache *c, i
 static struct tir_value token_at(struct mla_rope *k, struct att_tensor t)
 {
     struct tir_builder *b = &k->rope.b;
-    const struct tir_value at = att_offset(b, k->rope.token, t.token_stride, ROPE_ELEM);
-    return tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
+    return att_at(b, t.arg, att_offset(b, k->rope.token, t.token_stride, ROPE_ELEM));
 }
 
 /* ---- Elements that rotate ---- */
@@ -489,7 +488,7 @@ static void visit_rotated(struct mla_rope *k, struct heads h)
     }
     rotate(k, q, inverse(k, &h), p->narrow_q ? TIR_FP8 : p->dtype);
     rope_store(p, &p->rotated, rope_token_base(p, &to), h.end, to.head_stride, to.size, h.first, q);
-    struct tir_if of_key = tir_begin_if(b, first, false, NULL, 0);
+    struct tir_if of_key = att_begin_if(b, first);
     store_key(k, key);
     tir_end_if(b, &of_key, NULL);
 }
@@ -506,7 +505,7 @@ static void visit_all_rotated(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;
     const struct tir_value item = tir_add(b, att_times(b, block, WAVES), k->rope.wave);
-    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, item, count_items(k)), false, NULL, 0);
+    struct tir_if some = att_begin_if(b, tir_cmp_lt(b, item, count_items(k)));
     visit_rotated(k, find_heads(k, item));
     tir_end_if(b, &some, NULL);
 }
@@ -638,8 +637,7 @@ static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_v
     copy_latents(k, &h, heads.index);
     tir_end_for(b, &heads, NULL, 0);
     tir_end_for(b, &items, NULL, 0);
-    struct tir_if of_rows =
-        tir_begin_if(b, tir_cmp_eq(b, k->rope.wave, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if of_rows = att_begin_if(b, tir_cmp_eq(b, k->rope.wave, tir_i32(b, 0)));
     visit_latents(k, block);
     tir_end_if(b, &of_rows, NULL);
 }
@@ -652,7 +650,7 @@ static void visit_latent_queries(struct mla_rope *k, struct tir_value block,
 {
     struct tir_builder *b = &k->rope.b;
     const struct tir_value run = tir_arg(b, ARG_RUN_PARTS, TIR_I32);
-    struct tir_if apart = tir_begin_if(b, tir_cmp_eq(b, run, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if apart = att_begin_if(b, tir_cmp_eq(b, run, tir_i32(b, 0)));
     visit_queries(k, after_rotated);
     tir_else(b, &apart, NULL);
     visit_whole(k, block, run);
@@ -667,7 +665,7 @@ static void visit_heads(struct mla_rope *k, struct tir_value block)
     struct tir_builder *b = &k->rope.b;
     const struct tir_value rotated = tir_arg(b, ARG_ROTATED_GROUPS, TIR_I32);
     const struct tir_value after = tir_sub(b, block, rotated);
-    struct tir_if of_rotated = tir_begin_if(b, tir_cmp_lt(b, block, rotated), false, NULL, 0);
+    struct tir_if of_rotated = att_begin_if(b, tir_cmp_lt(b, block, rotated));
     visit_all_rotated(k, block);
     tir_else(b, &of_rotated, NULL);
     if (k->v->product_dim)
@@ -684,7 +682,7 @@ static void visit_block(struct mla_rope *k, struct tir_value block)
     struct tir_builder *b = &k->rope.b;
     const struct tir_value rows = tir_arg(b, ARG_ROW_GROUPS, TIR_I32);
     const struct tir_value after_rows = tir_sub(b, block, rows);
-    struct tir_if of_rows = tir_begin_if(b, tir_cmp_lt(b, block, rows), false, NULL, 0);
+    struct tir_if of_rows = att_begin_if(b, tir_cmp_lt(b, block, rows));
     visit_latents(k, tir_add(b, att_times(b, block, WAVES), k->rope.wave));
     tir_else(b, &of_rows, NULL);
     if (k->width)

@@ -69,7 +69,7 @@ struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struc
     struct tir_builder *b = &p->b;
     const struct tir_value at = tir_add(b, att_offset(b, token, t.token_stride, (int)bytes),
                                         att_offset(b, head, t.head_stride, (int)bytes));
-    return tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
+    return att_at(b, t.arg, at);
 }
 
 /* Loads a scale (f32) from array argument `name`: the only scale if the variant's scales are per
@@ -138,7 +138,7 @@ static void find_mask(struct prefill *p, struct tir_type t)
     const struct tir_value some = tir_cmp_gt(b, p->work.kv_len, tir_i32(b, 0));
     const struct tir_value row = att_mask_row(&p->attention, p->work.sequence, query);
     const struct tir_value used = tir_select(b, some, tir_i64(b, -1), tir_i64(b, 0));
-    at->mask_row = tir_and(b, row, tir_splat(b, used, tir_typeof(b->f, row)));
+    at->mask_row = tir_and(b, row, att_like(b, used, row));
     at->mask = tir_select(b, some, tir_arg(b, ARG_CUSTOM_MASK, TIR_I64),
                           tir_arg(b, ARG_MASK_INDPTR, TIR_I64));
     prefill_find_last_keys(p);

@@ -87,7 +87,6 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 /* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    struct att_tile tile;
     static const enum att_field fields[] = {ATT_WIDTH, ATT_WIDTH_KV};
     for (int i = 0; i < 2; i++) {
         const int width = att_get(v, fields[i]);
@@ -97,7 +96,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     }
     if (v->row_scale && v->out_dtype != ATT_OUT_DTYPE_FP8)
         return att_reject(why, ATT_ROW_SCALE, "the rows of 16-bit numbers have no scale");
-    return att_find_tile(v, m, &tile, why);
+    return att_check_tile(v, m, why);
 }
 
 /* Returns the tile type of one row of `width` columns. Each lane has 16 adjacent bytes. */
@@ -147,7 +146,7 @@ static struct tir_value row_at(struct norm *k, struct att_tensor t, struct tir_v
                                int size)
 {
     struct tir_builder *b = &k->b;
-    return tir_add(b, tir_arg(b, t.arg, TIR_I64), att_offset(b, token, t.token_stride, size));
+    return att_at(b, t.arg, att_offset(b, token, t.token_stride, size));
 }
 
 /* Returns 1 / sqrt(mean(x^2) + eps) of the row x[], a tile of 1 x 1. */
@@ -459,10 +458,10 @@ static void visit_sides(struct norm *k, struct side *q, struct side *kv, struct 
     const struct tir_value groups = tir_arg(b, ARG_ROW_GROUPS, TIR_I32);
     choose_panels(k, q);
     choose_panels(k, kv);
-    struct tir_if of_q = tir_begin_if(b, tir_cmp_lt(b, block, groups), false, NULL, 0);
+    struct tir_if of_q = att_begin_if(b, tir_cmp_lt(b, block, groups));
     visit_side(k, q, block);
     tir_else(b, &of_q, NULL);
-    struct tir_if both = tir_begin_if(b, tir_cmp_eq(b, groups, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if both = att_begin_if(b, tir_cmp_eq(b, groups, tir_i32(b, 0)));
     visit_both(k, q, kv, block);
     tir_else(b, &both, NULL);
     visit_side(k, kv, tir_sub(b, block, groups));

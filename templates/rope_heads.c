@@ -54,7 +54,6 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 /* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    struct att_tile tile;
     if (v->norm != ATT_NORM_NONE && v->norm != ATT_NORM_RMS)
         return att_reject(why, ATT_NORM, "heads have norm none or rms");
     if (v->layer_norm && v->norm == ATT_NORM_NONE)
@@ -71,7 +70,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         (v->rotary_dim > v->head_dim || !tir_is_power((unsigned)v->rotary_dim)))
         return att_reject(why, ATT_ROTARY_DIM, "rotary_dim %d is above head_dim or no power of two",
                           v->rotary_dim);
-    return att_find_tile(v, m, &tile, why);
+    return att_check_tile(v, m, why);
 }
 
 /* Sets h->rows and h->tile. A lane has 16 bytes of a head, adjacent lanes continue the head, and
@@ -93,7 +92,7 @@ static struct tir_view heads_of(struct heads *h, struct att_tensor t, int size,
     struct tir_builder *b = &h->b;
     const struct tir_value at = tir_add(b, att_offset(b, h->token, t.token_stride, size),
                                         att_offset(b, h->first, t.head_stride, size));
-    const struct tir_value base = tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
+    const struct tir_value base = att_at(b, t.arg, at);
     return att_view(b, base, tir_select(b, there, h->left, tir_i32(b, 0)),
                     att_stride32(b, t.head_stride, size), h->v->head_dim * size, 0);
 }
@@ -140,8 +139,8 @@ static struct tir_value rotate(struct heads *h, struct tir_value z)
 {
     enum { POSITION = 8 };
     struct tir_builder *b = &h->b;
-    const struct tir_value at = tir_mul(b, att_wide(b, h->token), tir_i64(b, POSITION));
-    const struct tir_value positions = tir_add(b, tir_arg(b, ARG_POSITIONS, TIR_I64), at);
+    const struct tir_value positions =
+        att_at(b, ARG_POSITIONS, att_wide_times(b, h->token, POSITION));
     const struct tir_value position = tir_scalar_load(b, positions, tir_i32(b, 0), TIR_I64);
     const struct rope_angles angles = {
         h->v, tir_convert(b, position, TIR_I32), tir_arg(b, ARG_ROTARY_FIRST, TIR_I32),
@@ -167,7 +166,7 @@ static struct tir_value load_head_gates(struct heads *h, struct tir_value there)
     const struct tir_value at =
         tir_add(b, att_offset(b, h->token, ARG_HEAD_GATE_TOKEN_STRIDE, ELEM),
                 att_wide(b, att_times(b, h->first, ELEM)));
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_HEAD_GATE, TIR_I64), at);
+    const struct tir_value base = att_at(b, ARG_HEAD_GATE, at);
     const struct tir_view view =
         att_view(b, base, tir_select(b, there, h->left, tir_i32(b, 0)), tir_i32(b, ELEM), ELEM, 0);
     return tir_convert(b, tir_tile_load(b, view, tir_i32(b, 0), t), TIR_F32);
@@ -200,8 +199,8 @@ static struct tir_value scale_offsets(struct heads *h, struct tir_type column)
     const struct tir_value all = tir_add(b, head, tir_splat(b, h->first, t));
     const struct tir_value group =
         tir_convert(b, tir_add(b, tir_mul(b, all, groups), block), TIR_I64);
-    const struct tir_value stride = tir_splat(
-        b, att_stride(b, ARG_OUT_SCALE_GROUP_STRIDE, sizeof(float)), tir_typeof(b->f, group));
+    const struct tir_value stride =
+        att_like(b, att_stride(b, ARG_OUT_SCALE_GROUP_STRIDE, sizeof(float)), group);
     const struct tir_value there = tir_cmp_lt(b, head, tir_splat(b, h->left, t));
     const struct tir_value at = tir_mul(b, group, stride);
     return tir_select(b, there, at, tir_int_like(b, at, -1));
@@ -259,7 +258,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     h.token = tir_block_id(b, 0);
     h.first = att_times(b, wave, (int)h.rows);
     h.left = tir_min(b, tir_sub(b, heads, h.first), tir_i32(b, (int)h.rows));
-    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, h.left, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if some = att_begin_if(b, tir_cmp_gt(b, h.left, tir_i32(b, 0)));
     visit_heads(&h);
     tir_end_if(b, &some, NULL);
     tir_return(b);

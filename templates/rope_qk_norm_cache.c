@@ -140,7 +140,7 @@ static void visit_few_values(struct rope *p, struct rope_source of[ROPE_SOURCES]
 {
     struct tir_builder *b = &p->b;
     struct tir_value first[ROPE_MAX_SPANS];
-    struct tir_if few = tir_begin_if(b, tir_xor(b, p->gathers, tir_bool(b, true)), false, NULL, 0);
+    struct tir_if few = att_begin_if(b, tir_xor(b, p->gathers, tir_bool(b, true)));
     rope_open_source(p, &of[2], ROPE_V);
     open_token(p, &of[2], first);
     rope_visit_kv(p, &of[2], first, true);
@@ -250,7 +250,7 @@ static void visit_tokens(struct rope *p)
     struct tir_if others[2];
     for (int i = 0; i < 2 && p->by_pages; i++) {
         const struct tir_value here = tir_cmp_eq(b, tir_block_id(b, 1), tir_i32(b, 1 + i));
-        others[i] = tir_begin_if(b, here, false, NULL, 0);
+        others[i] = att_begin_if(b, here);
         rope_visit_pages(p, &of[1 + i], (enum rope_part)(1 + i), first, end);
         tir_else(b, &others[i], NULL);
     }
@@ -263,7 +263,7 @@ static void visit_tokens(struct rope *p)
         tir_end_if(b, &others[i], NULL);
     if (!rope_gathers_values(p))
         return;
-    struct tir_if some = tir_begin_if(b, p->gathers, false, NULL, 0);
+    struct tir_if some = att_begin_if(b, p->gathers);
     rope_visit_values(p, &of[ROPE_V], first, end);
     tir_end_if(b, &some, NULL);
 }

@@ -49,7 +49,6 @@ static bool check_dim(const struct att_variant *v, enum att_field field, int lea
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     enum { LEAST_KEY = 16, LEAST_VALUE = 64 };
-    struct att_tile tile;
     if (!check_dim(v, ATT_HEAD_DIM, LEAST_KEY, why) ||
         !check_dim(v, ATT_HEAD_DIM_V, LEAST_VALUE, why))
         return false;
@@ -59,7 +58,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_ACT, "z goes through silu");
     if (v->state_layout != ATT_STATE_LAYOUT_V_MAJOR)
         return att_reject(why, ATT_STATE_LAYOUT, "is v_major");
-    return att_find_tile(v, m, &tile, why);
+    return att_check_tile(v, m, why);
 }
 
 /* Issues the loads of the vectors of token `token` (i32) into raw[]: zeros if `there` (i1) is
@@ -87,8 +86,7 @@ static struct tir_value part_of(struct att_recurrence *r, const char *arg, int e
     struct tir_builder *b = &r->b;
     const struct tir_value channel =
         tir_add(b, att_times(b, r->value_head, r->state.value), r->first);
-    const struct tir_value bytes = tir_mul(b, att_wide(b, channel), tir_i64(b, FLOAT * each));
-    return tir_add(b, tir_arg(b, arg, TIR_I64), bytes);
+    return att_at(b, arg, att_wide_times(b, channel, FLOAT * each));
 }
 
 /* Loads an f32 for each of this wave's channels from array `arg`; 0 if the argument is NULL. */

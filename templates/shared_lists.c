@@ -161,8 +161,8 @@ static void write_pages(struct shared *s, struct tir_value groups, struct tir_va
     struct tir_builder *b = &s->b;
     const struct tir_value zero = tir_i32(b, 0), each = argument(s, ARG_GROUP_ENTRIES);
     const struct tir_value sequence = att_entry_or(b, ARG_TILE_SEQUENCES, s->tile, s->tile);
-    const struct tir_value table = tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
-                                           att_offset(b, sequence, ARG_BLOCK_TABLE_STRIDE, INT));
+    const struct tir_value table =
+        att_at(b, ARG_BLOCK_TABLE, att_offset(b, sequence, ARG_BLOCK_TABLE_STRIDE, INT));
     const struct tir_value lists =
         tir_add(b, att_row(b, tir_arg(b, ARG_LISTS, TIR_I64), s->head, ARG_LISTS_HEAD_STRIDE, INT),
                 att_offset(b, s->tile, ARG_LISTS_TILE_STRIDE, INT));
@@ -235,7 +235,7 @@ static void write_length(struct shared *s, struct tir_value tokens)
     const struct tir_value rows = tir_select(b, first, tir_i32(b, 1), tir_i32(b, 0));
     const struct tir_value base = tir_add(
         b, att_row(b, tir_arg(b, ARG_LIST_LENS, TIR_I64), s->head, ARG_LIST_LENS_HEAD_STRIDE, INT),
-        tir_mul(b, att_wide(b, s->tile), tir_i64(b, INT)));
+        att_wide_times(b, s->tile, INT));
     tir_tile_store(b, att_view(b, base, rows, tir_i32(b, INT), INT, 0), tir_i32(b, 0),
                    number(s, tokens));
 }
@@ -352,7 +352,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     att_lds_barrier(b);
     add_queries(&s);
     att_lds_barrier(b);
-    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, s.wave, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if first = att_begin_if(b, tir_cmp_eq(b, s.wave, tir_i32(b, 0)));
     write_list(&s);
     tir_end_if(b, &first, NULL);
     att_lds_barrier(b);

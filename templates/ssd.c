@@ -65,8 +65,7 @@ static void load_token(struct att_recurrence *r, struct tir_value token, struct 
 static struct tir_value load_number(struct att_recurrence *r, const char *arg)
 {
     struct tir_builder *b = &r->b;
-    const struct tir_value at = tir_add(b, tir_arg(b, arg, TIR_I64),
-                                        tir_mul(b, att_wide(b, r->value_head), tir_i64(b, FLOAT)));
+    const struct tir_value at = att_at(b, arg, att_wide_times(b, r->value_head, FLOAT));
     return att_state_load_one(b, &r->state, at, TIR_F32, att_is_given(b, arg));
 }
 

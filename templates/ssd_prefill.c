@@ -472,8 +472,7 @@ static void make_segment(struct ssd_prefill *s)
     struct tir_builder *b = &s->b;
     struct tir_value state = ssd_first_state(s), sum = tir_f32(b, 0);
     ssd_share_first_state(s);
-    struct tir_if followed =
-        tir_begin_if(b, tir_cmp_lt(b, s->end, s->sequence.end), false, NULL, 0);
+    struct tir_if followed = att_begin_if(b, tir_cmp_lt(b, s->end, s->sequence.end));
     visit_tokens(s, &state, &sum);
     ssd_store_segment(s, state, sum);
     tir_end_if(b, &followed, NULL);
@@ -504,7 +503,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     choose_layouts(&s);
     reserve_lds(&s);
     open(&s);
-    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, s.first_token, s.end), false, NULL, 0);
+    struct tir_if some = att_begin_if(b, tir_cmp_lt(b, s.first_token, s.end));
     if (ssd_has_outputs(&s))
         make_outputs(&s);
     else

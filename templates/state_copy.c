@@ -63,9 +63,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     struct tir_builder at_end = tir_at_end(f, f->body), *b = &at_end;
     const struct tir_value zero = tir_i32(b, 0), none = tir_i64(b, 0);
-    const struct tir_value list =
-        tir_add(b, tir_arg(b, ARG_SPANS, TIR_I64),
-                tir_mul(b, att_wide(b, tir_block_id(b, 1)), tir_i64(b, SPAN)));
+    const struct tir_value span = tir_mul(b, att_wide(b, tir_block_id(b, 1)), tir_i64(b, SPAN));
+    const struct tir_value list = att_at(b, ARG_SPANS, span);
     const struct tir_value source = tir_scalar_load(b, list, zero, TIR_I64);
     const struct tir_value target = tir_scalar_load(b, list, tir_i32(b, 8), TIR_I64);
     const struct tir_value bytes = tir_scalar_load(b, list, tir_i32(b, 16), TIR_I64);
@@ -73,12 +72,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     const struct tir_value left = tir_min(b, tir_sub(b, bytes, first), tir_i64(b, piece));
     const struct tir_value there =
         tir_and(b, tir_cmp_ge(b, tir_or(b, source, target), none), tir_cmp_gt(b, left, none));
-    struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
+    struct tir_if some = att_begin_if(b, there);
     const struct tir_value size = tir_convert(b, left, TIR_I32);
-    const struct tir_value from =
-        tir_add(b, tir_arg(b, ARG_SOURCE, TIR_I64), tir_add(b, source, first));
-    const struct tir_value to =
-        tir_add(b, tir_arg(b, ARG_TARGET, TIR_I64), tir_add(b, target, first));
+    const struct tir_value from = att_at(b, ARG_SOURCE, tir_add(b, source, first));
+    const struct tir_value to = att_at(b, ARG_TARGET, tir_add(b, target, first));
     const struct tir_value words =
         tir_tile_load(b, words_view(b, from, size), zero, piece_type(b, &tile));
     tir_tile_store(b, words_view(b, to, size), zero, words);

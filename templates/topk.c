@@ -87,7 +87,7 @@ static struct tir_value number(struct topk *t, struct tir_value scalar)
 static struct tir_value part_of(struct topk *t, const char *arg, const char *stride)
 {
     struct tir_builder *b = &t->b;
-    const struct tir_value at = tir_mul(b, att_wide(b, t->list.first), tir_i64(b, 4));
+    const struct tir_value at = att_wide_times(b, t->list.first, 4);
     const struct tir_value base = tir_arg(b, arg, TIR_I64);
     if (t->planned)
         return tir_add(b, base, at);
@@ -384,7 +384,7 @@ static void merge_parts(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = &t->b;
     t->list = att_list_of_parts(b, t->select.k);
-    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, t->list.n, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if some = att_begin_if(b, tir_cmp_gt(b, t->list.n, tir_i32(b, 0)));
     select_and_write(t, state);
     tir_end_if(b, &some, NULL);
 }

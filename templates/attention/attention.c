@@ -162,7 +162,7 @@ struct tir_value att_mask_row(struct att_attention *a, struct tir_value sequence
 {
     struct tir_builder *const b = a->b;
     const struct tir_value at = tir_shl(b, att_wide(b, sequence), tir_i64(b, 3));
-    const struct tir_value begin = tir_add(b, tir_arg(b, ARG_MASK_INDPTR, TIR_I64), at);
+    const struct tir_value begin = att_at(b, ARG_MASK_INDPTR, at);
     const struct tir_value first = tir_scalar_load(b, begin, tir_i32(b, 0), TIR_I64);
     const struct tir_value wide = tir_convert(b, query, TIR_I64);
     const struct tir_type t = tir_typeof(b->f, wide);

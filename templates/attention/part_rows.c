@@ -198,8 +198,8 @@ struct tir_value att_parts_place(struct att_part_rows *r, struct att_tensor t, i
 {
     struct tir_builder *b = r->b;
     const char *token = t.token_stride, *head = t.head_stride;
-    return tir_add(
-        b, tir_arg(b, t.arg, TIR_I64),
+    return att_at(
+        b, t.arg,
         tir_add(b, att_offset(b, r->token, token, size), att_offset(b, r->head, head, size)));
 }
 
@@ -319,8 +319,7 @@ static void load_part(struct att_part_rows *r, const struct att_part_list *l, co
     const int bytes = elements * 4;
     const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
     const struct tir_value row_bytes = att_wide(b, att_times(b, heads, bytes));
-    struct tir_value base =
-        tir_add(b, tir_arg(b, arg, TIR_I64), tir_mul(b, att_wide(b, r->head), tir_i64(b, bytes)));
+    struct tir_value base = att_at(b, arg, att_wide_times(b, r->head, bytes));
     if (l->token.id)
         base = tir_add(b, base, tir_mul(b, att_wide(b, l->token), row_bytes));
     base = tir_add(b, base, tir_mul(b, att_wide(b, row), row_bytes));

@@ -77,7 +77,7 @@ static struct att_part_list share_of(struct att_part_rows *r, const struct att_p
     const struct tir_value first = tir_mul(b, wave, each);
     own.count = tir_min(b, tir_sub(b, l->count, first), each);
     if (l->map.id)
-        own.map = tir_add(b, l->map, tir_mul(b, att_wide(b, first), tir_i64(b, FLOAT)));
+        own.map = tir_add(b, l->map, att_wide_times(b, first, FLOAT));
     else
         own.first = tir_add(b, l->first, first);
     return own;
@@ -131,7 +131,7 @@ static void write_shares(struct att_part_rows *r, const struct att_part_list *l,
     struct att_part_state sum = add_own(&own, &share);
     exchange(r, tir_add(b, lds, att_times(b, wave, state_bytes(r))), false, &sum);
     att_lds_barrier(b);
-    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, wave, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if first = att_begin_if(b, tir_cmp_eq(b, wave, tir_i32(b, 0)));
     finish_shared(r, lds, sink);
     tir_end_if(b, &first, NULL);
 }
@@ -141,9 +141,9 @@ void att_parts_write_shared(struct att_part_rows *r, const struct att_part_list 
 {
     struct tir_builder *b = r->b;
     const struct tir_value one_batch = tir_cmp_le(b, l->count, tir_i32(b, (int)r->at_once));
-    struct tir_if few = tir_begin_if(b, one_batch, false, NULL, 0);
+    struct tir_if few = att_begin_if(b, one_batch);
     const struct att_part_state sum = att_parts_add_list(r, l);
-    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, wave, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if first = att_begin_if(b, tir_cmp_eq(b, wave, tir_i32(b, 0)));
     att_parts_finish(r, sum);
     tir_end_if(b, &first, NULL);
     tir_else(b, &few, NULL);

@@ -61,7 +61,7 @@ static struct others await_parts(const struct att_share *s)
     if (s->awaited.id)
         tir_anchor(b, s->awaited);
     tir_barrier(b);
-    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, s->wave, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if first = att_begin_if(b, tir_cmp_eq(b, s->wave, tir_i32(b, 0)));
     const struct tir_value was = tir_atomic_add(b, s->ticket, tir_i32(b, 1), true);
     const struct tir_value after =
         tir_sub(b, att_plus(b, s->count, -1), tir_and(b, was, tir_i32(b, TIR_ARRIVED)));
@@ -97,7 +97,7 @@ static void add_dealt(const struct att_share *s, const struct others *o, struct 
     struct tir_loop slice = tir_begin_for(b, first, n, waves, NULL, 0);
     s->add(s->family, slice.index);
     tir_end_for(b, &slice, NULL, 0);
-    struct tir_if last = tir_begin_if(b, tir_cmp_eq(b, first, zero), false, NULL, 0);
+    struct tir_if last = att_begin_if(b, tir_cmp_eq(b, first, zero));
     tir_atomic_add(b, s->ticket, tir_sub(b, zero, s->count), false);
     tir_end_if(b, &last, NULL);
 }
@@ -143,7 +143,7 @@ static void reset_counters(const struct att_share *s, const struct others *o,
     const struct tir_value zero = tir_i32(b, 0);
     const struct tir_value waves = att_times(b, tir_sub(b, s->count, o->left), (int)s->waves);
     const struct tir_value all = tir_add(b, n, waves);
-    struct tir_if last = tir_begin_if(b, tir_cmp_eq(b, att_plus(b, own, 1), all), false, NULL, 0);
+    struct tir_if last = att_begin_if(b, tir_cmp_eq(b, att_plus(b, own, 1), all));
     const struct tir_value left = tir_shl(b, o->left, tir_i32(b, TIR_LEFT_BIT));
     tir_atomic_add(b, s->ticket, tir_sub(b, zero, tir_add(b, left, s->count)), false);
     tir_atomic_add(b, claims, tir_sub(b, zero, all), false);
@@ -180,11 +180,11 @@ void att_share_parts(const struct att_share *s, struct tir_value n)
     const struct tir_value zero = tir_i32(b, 0);
     const struct tir_value claims = claims_of(s);
     const struct others o = await_parts(s);
-    struct tir_if all = tir_begin_if(b, tir_cmp_eq(b, o.left, zero), false, NULL, 0);
+    struct tir_if all = att_begin_if(b, tir_cmp_eq(b, o.left, zero));
     tir_acquire(b);
     add_dealt(s, &o, n);
     tir_else(b, &all, NULL);
-    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, o.left, zero), false, NULL, 0);
+    struct tir_if some = att_begin_if(b, tir_cmp_gt(b, o.left, zero));
     tir_acquire(b);
     add_claimed(s, &o, claims, n);
     tir_end_if(b, &some, NULL);

@@ -252,33 +252,33 @@ static struct tir_value needs_series(struct tir_builder *b, struct tir_value cap
     return tir_cmp_gt(b, cap, tir_f32(b, 512.0f));
 }
 
-/* Returns the scores `s` after the soft cap. `whole`: as att_soft_cap() returns them, so that the
- * results are logits. Otherwise as att_softmax_cap() does, for the softmax's exponent and shift. */
-static struct tir_value cap_scores(struct tir_builder *b, struct tir_value s, struct tir_value cap,
-                                   struct tir_value rate, bool whole)
+/* Begins the soft cap of the scores `s`: sets *rate2, and builds the branch of large caps. The
+ * caller ends the branch of other caps, with the scores after the cap. */
+static struct tir_if begin_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
+                               struct tir_value rate, struct tir_value *rate2)
 {
     const struct tir_type t = tir_typeof(b->f, s);
-    const struct tir_value rate2 = tir_mul(b, rate, tir_f32(b, 2 * ATT_LOG2E));
+    *rate2 = tir_mul(b, rate, tir_f32(b, 2 * ATT_LOG2E));
     struct tir_if large = tir_begin_if(b, needs_series(b, cap), true, &t, 1);
     const struct tir_value exact = cap_by_halves(b, s, cap, rate);
     tir_else(b, &large, &exact);
-    struct tir_value capped = whole
-                                  ? cap_by_exp(b, s, cap, rate2, tir_mul(b, cap, tir_f32(b, 2.0f)))
-                                  : cap_share(b, s, rate2);
-    tir_end_if(b, &large, &capped);
-    return capped;
+    return large;
 }
 
 struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                               struct tir_value rate)
 {
-    return cap_scores(b, s, cap, rate, true);
+    struct tir_value rate2;
+    struct tir_if large = begin_cap(b, s, cap, rate, &rate2);
+    struct tir_value capped = cap_by_exp(b, s, cap, rate2, tir_mul(b, cap, tir_f32(b, 2.0f)));
+    tir_end_if(b, &large, &capped);
+    return capped;
 }
 
 struct tir_value att_softmax_end_maximum(struct tir_builder *b, const struct att_softmax *s,
                                          struct tir_value m)
 {
-    return s->shift.id ? tir_add(b, m, tir_splat(b, s->shift, tir_typeof(b->f, m))) : m;
+    return s->shift.id ? tir_add(b, m, att_like(b, s->shift, m)) : m;
 }
 
 void att_softmax_set_cap(struct tir_builder *b, struct att_softmax *s, struct tir_value cap)
@@ -292,5 +292,9 @@ void att_softmax_set_cap(struct tir_builder *b, struct att_softmax *s, struct ti
 struct tir_value att_softmax_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                  struct tir_value rate)
 {
-    return cap_scores(b, s, cap, rate, false);
+    struct tir_value rate2;
+    struct tir_if large = begin_cap(b, s, cap, rate, &rate2);
+    struct tir_value capped = cap_share(b, s, rate2);
+    tir_end_if(b, &large, &capped);
+    return capped;
 }

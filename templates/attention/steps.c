@@ -435,8 +435,8 @@ const struct pipe_op att_check_weights = {"check P", build_check_weights, ATT_SL
                                           ATT_SLOT(GROWN), .flags = 0};
 const struct pipe_op att_exponent = {"exponents", build_exponent, ATT_SLOT(S) | ATT_SLOT(M),
                                      ATT_SLOT(EXPONENT), .flags = 0};
-const struct pipe_op att_exp2 = {"exp2", NULL, ATT_SLOT(EXPONENT), ATT_SLOT(P),
-                                 .build_part = build_exp2};
+const struct pipe_op att_exp2 = {"exp2", .build_part = build_exp2, .reads = ATT_SLOT(EXPONENT),
+                                 .writes = ATT_SLOT(P)};
 const struct pipe_op att_rescale = {"rescale", build_rescale,
                                     ATT_SLOT(GROWN) | ATT_SLOT(L) | ATT_SLOT(O),
                                     ATT_SLOT(L) | ATT_SLOT(O), .flags = PIPE_BRANCH};
@@ -453,12 +453,9 @@ const struct pipe_op att_round = {"round P", build_round, ATT_SLOT(P) | ATT_SLOT
                                   ATT_SLOT(P16) | ATT_SLOT(TOP) | ATT_SLOT(L), .flags = 0};
 const struct pipe_op att_round_fp8 = {"round P", build_round_fp8, ATT_SLOT(P), ATT_SLOT(P16),
                                       .flags = 0};
-const struct pipe_op att_product = {"PV",
-                                    NULL,
-                                    ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
-                                    ATT_SLOT(O),
-                                    .flags = PIPE_PRODUCT,
-                                    .build_part = build_product};
+const struct pipe_op att_product = {"PV", .build_part = build_product,
+                                    .reads = ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
+                                    .writes = ATT_SLOT(O), .flags = PIPE_PRODUCT};
 const struct pipe_op att_product_rest = {"PV rest", build_product_rest,
                                          ATT_SLOT(P16) | ATT_SLOT(V_REST) | ATT_SLOT(REST),
                                          ATT_SLOT(REST), .flags = PIPE_PRODUCT};

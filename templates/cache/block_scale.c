@@ -12,8 +12,7 @@ enum { SLOT = 8 /* bytes of a slot in slot_mapping */ };
 /* Loads the slot (i64) of token `token` (i32, index in the call) from slot_mapping. */
 static struct tir_value load_slot(struct tir_builder *b, struct tir_value token)
 {
-    const struct tir_value at = tir_mul(b, att_wide(b, token), tir_i64(b, SLOT));
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_SLOT_MAPPING, TIR_I64), at);
+    const struct tir_value base = att_at(b, ARG_SLOT_MAPPING, att_wide_times(b, token, SLOT));
     return tir_scalar_load(b, base, tir_i32(b, 0), TIR_I64);
 }
 
@@ -87,7 +86,7 @@ struct att_page_run att_begin_page_runs(const struct att_cache *c, struct tir_va
     const struct tir_value apart =
         tir_or(b, tir_cmp_ne(b, slot, tir_add(b, before, tir_i64(b, 1))),
                tir_or(b, tir_cmp_eq(b, run.begin, zero), tir_cmp_gt(b, runs->loop.index, zero)));
-    runs->begins = tir_begin_if(b, tir_and(b, there, apart), false, NULL, 0);
+    runs->begins = att_begin_if(b, tir_and(b, there, apart));
     return run;
 }
 
@@ -260,7 +259,7 @@ void att_block_requantise(const struct att_cache *c, const struct att_page_run *
     const struct tir_value slot =
         att_page_run_slots(c, run, loop.index, zero, run->begin, tiles->column);
     const struct tir_value there = tir_cmp_ge(b, slot, tir_int_like(b, slot, 0));
-    struct tir_if some = tir_begin_if(b, tir_any(b, there), false, NULL, 0);
+    struct tir_if some = att_begin_if(b, tir_any(b, there));
     requantise_tile(c, run, s, tiles, loop.index, slot);
     tir_end_if(b, &some, NULL);
     tir_end_for(b, &loop, NULL, 0);

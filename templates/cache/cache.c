@@ -142,7 +142,7 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     };
     const struct tir_value head_at =
         tir_mul(b, att_wide(b, head), stride(&c, ARG_K_HEAD_STRIDE, ARG_V_HEAD_STRIDE));
-    c.base = tir_add(b, tir_arg(b, value ? ARG_V : ARG_K, TIR_I64), head_at);
+    c.base = att_at(b, value ? ARG_V : ARG_K, head_at);
     c.page_stride = stride(&c, ARG_K_PAGE_STRIDE, ARG_V_PAGE_STRIDE);
     if (!c.shuffle)
         c.token_stride = stride(&c, ARG_K_TOKEN_STRIDE, ARG_V_TOKEN_STRIDE);
@@ -563,7 +563,7 @@ void att_cache_store_slots(const struct att_cache *c, const struct att_cache_til
     const bool may_run = c->shuffle && c->value;
     struct tir_if runs;
     if (may_run) {
-        runs = tir_begin_if(b, att_cache_has_runs(c, slot), false, NULL, 0);
+        runs = att_begin_if(b, att_cache_has_runs(c, slot));
         for (unsigned i = 0; i < t->n; i++)
             att_cache_store_runs(c, row, t->first[i], a[i]);
         tir_else(b, &runs, NULL);

@@ -9,7 +9,7 @@ enum { INT = 4 };
 struct tir_value att_gathered_entry(struct tir_builder *b, const char *list, struct tir_value index)
 {
     const struct tir_value base = tir_arg(b, list, TIR_I64);
-    const struct tir_value at = tir_mul(b, att_wide(b, index), tir_i64(b, INT));
+    const struct tir_value at = att_wide_times(b, index, INT);
     return tir_scalar_load(b, tir_add(b, base, at), tir_i32(b, 0), TIR_I32);
 }
 

@@ -14,11 +14,9 @@ static struct tir_value table_of(struct tir_builder *b, const struct att_variant
                                  struct tir_value batch)
 {
     if (v->page_table == ATT_PAGE_TABLE_BLOCKS)
-        return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
-                       att_offset(b, batch, ARG_BLOCK_TABLE_STRIDE, 4));
+        return att_at(b, ARG_BLOCK_TABLE, att_offset(b, batch, ARG_BLOCK_TABLE_STRIDE, 4));
     const struct tir_value first = att_entry(b, ARG_KV_INDPTR, batch, TIR_I32);
-    return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64),
-                   tir_mul(b, att_wide(b, first), tir_i64(b, 4)));
+    return att_at(b, ARG_KV_INDICES, att_wide_times(b, first, 4));
 }
 
 /* Returns `table` (i64), the address of the sequence's first entry, if `some` (i1) is true: the

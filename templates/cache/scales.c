@@ -26,5 +26,5 @@ struct tir_value att_cache_head_scale(const struct att_cache *c, const char *nam
     const struct tir_value head_stride = att_stride(b, ARG_SCALE_HEAD_STRIDE, sizeof(float));
     const struct tir_value at = tir_add(b, tir_mul(b, att_wide(b, sequence), c->scale_page_stride),
                                         tir_mul(b, att_wide(b, head), head_stride));
-    return tir_scalar_load(b, tir_add(b, tir_arg(b, name, TIR_I64), at), tir_i32(b, 0), TIR_F32);
+    return tir_scalar_load(b, att_at(b, name, at), tir_i32(b, 0), TIR_F32);
 }

@@ -32,7 +32,7 @@ struct tir_value compress_ring_row(struct compress *c, const struct compress_sou
     struct tir_builder *b = &c->b;
     const struct tir_value at = tir_add(b, att_offset(b, slot, s->slot_stride, c->size),
                                         att_offset(b, place, s->ring_stride, c->size));
-    return tir_add(b, tir_arg(b, s->ring, TIR_I64), at);
+    return att_at(b, s->ring, at);
 }
 
 struct tir_value compress_row_of(struct compress *c, const struct compress_source *s,
@@ -107,8 +107,7 @@ static struct tir_value load_ape(struct compress *c, const struct member *m)
         /* Elements of a row: twice head_dim with overlap. */
         tir_shl(b, tir_i32(b, c->v->head_dim), c->overlap);
     const struct tir_value at = tir_add(b, att_wide(b, tir_mul(b, m->own, width)), m->byte);
-    const struct tir_value base =
-        tir_add(b, tir_arg(b, ARG_APE, TIR_I64), tir_mul(b, at, tir_i64(b, FLOAT)));
+    const struct tir_value base = att_at(b, ARG_APE, tir_mul(b, at, tir_i64(b, FLOAT)));
     return tir_tile_load(b, att_view(b, base, rows, tir_i32(b, 0), c->v->head_dim * FLOAT, 0),
                          tir_i32(b, 0), c->row);
 }

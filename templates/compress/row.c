@@ -173,12 +173,11 @@ void compress_finish(struct compress *c, struct tir_value group, struct tir_valu
 {
     enum { SLOT = 8 };
     struct tir_builder *b = &c->b;
-    const struct tir_value slots = tir_add(b, tir_arg(b, ARG_SLOT_MAPPING, TIR_I64),
-                                           tir_mul(b, att_wide(b, token), tir_i64(b, SLOT)));
+    const struct tir_value slots = att_at(b, ARG_SLOT_MAPPING, att_wide_times(b, token, SLOT));
     const struct tir_value slot = tir_scalar_load(b, slots, tir_i32(b, 0), TIR_I64);
     z = normalise(c, z);
     store_latent(c, token, z);
-    struct tir_if some = tir_begin_if(b, tir_cmp_ge(b, slot, tir_i64(b, 0)), false, NULL, 0);
+    struct tir_if some = att_begin_if(b, tir_cmp_ge(b, slot, tir_i64(b, 0)));
     struct tir_value y = z;
     if (c->v->rope != ATT_ROPE_NONE) {
         const struct rope_angles angles = {.v = c->v,

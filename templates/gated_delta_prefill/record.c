@@ -125,8 +125,10 @@ struct tir_value delta_first_row(struct delta *d, struct tir_value start, struct
     return tir_add(b, tir_shr(b, start, tir_i32(b, tir_bits(DELTA_CHUNK))), index);
 }
 
-struct tir_value delta_first_segment(struct delta *d, struct tir_value start,
-                                     struct tir_value index)
+/* Returns the row index (i32) in `segments` of the first segment of sequence `index` (i32).
+ * `start` (i32) is the row index in q of the sequence's first token. */
+static struct tir_value first_segment(struct delta *d, struct tir_value start,
+                                      struct tir_value index)
 {
     struct tir_builder *b = &d->b;
     return tir_add(b, tir_div(b, start, tir_arg(b, ARG_SEGMENT_LENGTH, TIR_I32)), index);
@@ -177,8 +179,8 @@ void delta_find_segment(struct delta *d, struct tir_value row)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value tokens = tir_arg(b, ARG_SEGMENT_LENGTH, TIR_I32);
-    d->sequence = att_sequence_of_prompt(b, sequence_of(d, row, delta_first_segment));
-    const struct tir_value first = delta_first_segment(d, d->sequence.start, d->sequence.index);
+    d->sequence = att_sequence_of_prompt(b, sequence_of(d, row, first_segment));
+    const struct tir_value first = first_segment(d, d->sequence.start, d->sequence.index);
     d->segment_row = row;
     d->segment = tir_sub(b, row, first);
     d->token = tir_add(b, d->sequence.start, tir_mul(b, d->segment, tokens));

@@ -22,7 +22,7 @@ static struct tir_view view_of(struct delta *d, struct tir_value tokens, struct 
 {
     struct tir_builder *b = &d->b;
     const struct tir_value at = tir_mul(b, element, tir_i64(b, size));
-    const struct tir_value base = tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
+    const struct tir_value base = att_at(b, t.arg, at);
     const struct tir_value first = att_row(b, base, tir_add(b, token, row), t.token_stride, size);
     const struct tir_value left = tir_min(b, tir_sub(b, tokens, row), tir_i32(b, DELTA_CHUNK));
     return att_view(b, first, left, att_stride32(b, t.token_stride, size), row_bytes, 0);
@@ -147,8 +147,7 @@ static struct tir_value load_biases(struct delta *d)
     const int bytes = d->v->head_dim * DELTA_FLOAT;
     const struct tir_value there =
         tir_select(b, att_is_given(b, ARG_DT_BIAS), tir_i32(b, bytes), tir_i32(b, 0));
-    const struct tir_value at = tir_mul(b, att_wide(b, d->value_head), tir_i64(b, bytes));
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_DT_BIAS, TIR_I64), at);
+    const struct tir_value base = att_at(b, ARG_DT_BIAS, att_wide_times(b, d->value_head, bytes));
     const struct tir_view view = {tir_make_rsrc(b, base, there), tir_i32(b, bytes), tir_i32(b, 0)};
     return tir_tile_load(b, view, tir_i32(b, 0), d->t.keys);
 }

@@ -191,7 +191,9 @@ void delta_store_out(struct delta *d, struct tir_view view, int i, struct tir_va
     tir_tile_store(b, view, tir_i32(b, i * DELTA_BLOCK), stored);
 }
 
-struct tir_value delta_pack_tokens(struct delta *d, struct tir_value a)
+/* Returns `a`, 32 tokens x value elements, in the token order of records: four tokens of the first
+ * block, the same four of the second block, then the next four. */
+static struct tir_value pack_tokens(struct delta *d, struct tir_value a)
 {
     enum { FOUR = 4 };
     struct tir_builder *b = &d->b;
@@ -207,7 +209,7 @@ struct tir_value delta_advance(struct delta *d, struct tir_value keys, const str
     const struct tir_layout *const to = tir_layout_of(b->f, d->t.tokens);
     struct tir_value both = tir_stack(b, w[0], w[1]);
     if (delta_in_stages(d))
-        both = delta_pack_tokens(d, both);
+        both = pack_tokens(d, both);
     const struct tir_value tokens = tir_relayout(b, both, to);
     return tir_mma(b, d->over_tokens, keys, tokens, state);
 }

@@ -86,7 +86,7 @@ static void keep_first_state(struct delta *d)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value is_first = tir_cmp_eq(b, d->segment, tir_i32(b, 0));
-    struct tir_if first = tir_begin_if(b, tir_and(b, is_first, d->seen), false, NULL, 0);
+    struct tir_if first = att_begin_if(b, tir_and(b, is_first, d->seen));
     keep(d, d->segment_row, delta_load_state(d));
     tir_end_if(b, &first, NULL);
 }
@@ -112,7 +112,7 @@ static void make_followed(struct delta *d)
     struct tir_builder *b = &d->b;
     const struct tir_value column = att_plus(b, d->first, -d->v->head_dim_v);
     const struct tir_value state = delta_scan_chunks(d, identity(d, column), false);
-    struct tir_if made = tir_begin_if(b, d->seen, false, NULL, 0);
+    struct tir_if made = att_begin_if(b, d->seen);
     keep(d, att_plus(b, d->segment_row, 1), state);
     tir_else(b, &made, NULL);
     tir_tile_store(b, transition_of(d, d->segment_row, column), tir_i32(b, 0),
@@ -126,7 +126,7 @@ void delta_make_segment(struct delta *d)
     d->seen = tir_cmp_lt(b, d->first, tir_i32(b, d->v->head_dim_v));
     keep_first_state(d);
     const struct tir_value some = tir_cmp_lt(b, d->end, d->sequence.end);
-    struct tir_if followed = tir_begin_if(b, some, false, NULL, 0);
+    struct tir_if followed = att_begin_if(b, some);
     make_followed(d);
     tir_end_if(b, &followed, NULL);
 }

@@ -66,7 +66,7 @@ static void record_fade(struct delta *d)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value is_first = tir_cmp_eq(b, d->wave, tir_i32(b, 0));
-    struct tir_if first = tir_begin_if(b, is_first, false, NULL, 0);
+    struct tir_if first = att_begin_if(b, is_first);
     const struct tir_view view = delta_part(d, DELTA_FADE, d->v->head_dim * DELTA_FLOAT, 0);
     const struct tir_value fade = delta_by_channel(d)
                                       ? delta_fade_of_channels(d, d->t.keys, &d->map.keys)

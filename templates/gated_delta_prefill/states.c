@@ -15,7 +15,7 @@ static struct tir_value state_at(struct delta *d, struct tir_value slot)
     const int size = att_state_size(d->v);
     const struct tir_value bytes = tir_i64(b, d->v->head_dim * d->v->head_dim_v * size);
     const struct tir_value head = tir_mul(b, att_wide(b, d->value_head), bytes);
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_STATE, TIR_I64), head);
+    const struct tir_value base = att_at(b, ARG_STATE, head);
     return att_row(b, base, slot, ARG_STATE_SLOT_STRIDE, size);
 }
 

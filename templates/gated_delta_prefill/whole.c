@@ -12,7 +12,7 @@ void delta_store_factors(struct delta *d, const struct delta_rows *rows)
     if (delta_by_channel(d)) {
         const struct tir_value total = delta_spread(d, delta_total(d));
         const struct tir_value others = tir_cmp_lt(b, d->wave, tir_i32(b, DELTA_BLOCKS - 1));
-        struct tir_if early = tir_begin_if(b, others, false, NULL, 0);
+        struct tir_if early = att_begin_if(b, others);
         delta_store_strip(d, own, delta_decayed(d, rows->k, tir_sub(b, total, d->local)));
         tir_end_if(b, &early, NULL);
         return;

@@ -478,7 +478,7 @@ static void copy_tail(struct up *p)
     struct tir_builder *const b = &p->b;
     const struct tir_value tail = tir_arg(b, ARG_TAIL, TIR_I64);
     const struct tir_value there = tir_cmp_ne(b, tail, tir_i64(b, 0));
-    struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
+    struct tir_if some = att_begin_if(b, there);
     struct tir_loop loop =
         tir_begin_for(b, p->first, p->end, tir_i32(b, TAILS * TAIL_TOKENS), NULL, 0);
     struct tir_value x[TAILS], token[TAILS];
@@ -543,14 +543,15 @@ static void store_result(void *context)
 /* Values that steps pass to each other, a bit for each. */
 enum { SLOT_X = 1, SLOT_OUT = 2 };
 const struct pipe_slot head_product_slots[] = {{"x", 0}, {"out", 0}, {0}};
-const struct pipe_op head_product_read_first = {"read x", read_first, 0, SLOT_X, .lds_reads = 1};
+const struct pipe_op head_product_read_first = {"read x", .build = read_first, .writes = SLOT_X,
+                                                .lds_reads = 1};
 const struct pipe_op head_product_copy = {"x to LDS", copy_later, .lds_writes = 1,
                                           .flags = PIPE_ASYNC};
 const struct pipe_op head_product_raise = {"raise priority", raise_priority, .flags = 0};
 const struct pipe_op head_product_multiply = {
     "read x, products", multiply_tile, SLOT_X, SLOT_OUT, .lds_reads = 1, .flags = PIPE_PRODUCT};
 const struct pipe_op head_product_lower = {"lower priority", lower_priority, .flags = 0};
-const struct pipe_op head_product_store = {"store out", store_result, SLOT_OUT, 0, .flags = 0};
+const struct pipe_op head_product_store = {"store out", .build = store_result, .reads = SLOT_OUT};
 
 /* ---- The first tiles, while w arrives ---- */
 
@@ -570,7 +571,7 @@ static void add_half_barrier(struct up *p, bool upper)
     struct tir_builder *const b = &p->b;
     const struct tir_value half = tir_i32(b, WAVES / 2), wave = tir_wave_id(b);
     const struct tir_value own = upper ? tir_cmp_ge(b, wave, half) : tir_cmp_lt(b, wave, half);
-    struct tir_if some = tir_begin_if(b, own, false, NULL, 0);
+    struct tir_if some = att_begin_if(b, own);
     tir_barrier(b);
     tir_end_if(b, &some, NULL);
 }
@@ -703,7 +704,7 @@ void head_product_shared_build(const struct att_variant *v, const struct tir_mac
     share_lds(&p);
     pipe_choose(&head_product_weight_stationary, &(struct pipe_variant){.waves = WAVES}, &p.plan);
     assert(p.plan.depth[0] <= p.buffers);
-    struct tir_if some = tir_begin_if(b, find_work(&p), false, NULL, 0);
+    struct tir_if some = att_begin_if(b, find_work(&p));
     visit(&p);
     tir_end_if(b, &some, NULL);
     tir_return(b);

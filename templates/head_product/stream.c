@@ -586,7 +586,7 @@ static void copy_tail(struct stream *p)
     const struct tir_value tail = tir_arg(b, ARG_TAIL, TIR_I64), zero = tir_i32(b, 0);
     const struct tir_value mine =
         tir_and(b, tir_cmp_ne(b, tail, tir_i64(b, 0)), tir_cmp_eq(b, p->part, zero));
-    struct tir_if some = tir_begin_if(b, mine, false, NULL, 0);
+    struct tir_if some = att_begin_if(b, mine);
     const struct tir_value stride = att_stride32(b, ARG_TAIL_TOKEN_STRIDE, ELEM);
     const struct tir_value base = att_row(b, tail, p->token, ARG_TAIL_TOKEN_STRIDE, ELEM);
     const struct tir_view from = att_view(b, base, p->tokens, stride, TAIL * ELEM, 0);

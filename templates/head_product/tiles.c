@@ -55,7 +55,6 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 /* True if the template serves the variant; if not, the reason is in `why`. */
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    struct att_tile tile;
     if (v->activations == ATT_ACTIVATIONS_FP8 && v->weights == ATT_WEIGHTS_SAME)
         return att_reject(why, ATT_ACTIVATIONS, "activations fp8 are for weights of fp8");
     const bool block = v->weights == ATT_WEIGHTS_FP8_BLOCK;
@@ -68,7 +67,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
                           "head_dim_v %d is not a multiple of 64 of at most 512", v->head_dim_v);
     if (v->shared && !head_product_shared_check(v, m, why))
         return false;
-    return att_find_tile(v, m, &tile, why);
+    return att_check_tile(v, m, why);
 }
 
 /* Returns 1 + the index of the first tile that fits the variant and has an x for each head. The

@@ -152,8 +152,7 @@ static struct tir_view heads_of(const struct att_index *x, struct tir_value row,
 {
     struct tir_builder *b = x->b;
     const struct tir_value at = tir_mul(b, att_wide(b, row), row_stride);
-    return att_view(b, tir_add(b, tir_arg(b, arg, TIR_I64), at), tir_i32(b, (int)x->heads),
-                    head_stride, bytes, 0);
+    return att_view(b, att_at(b, arg, at), tir_i32(b, (int)x->heads), head_stride, bytes, 0);
 }
 
 /* Returns `slice`, a slice of q, with its registers in the order of the matrix instruction. If a

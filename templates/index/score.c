@@ -239,7 +239,7 @@ static struct tir_value find_table(struct att_index *x, struct tir_value row)
     const struct tir_value stride = att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4);
     const struct tir_value sequence = att_index_sequence(b, row);
     const struct tir_value at = tir_mul(b, att_wide(b, sequence), stride);
-    return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), at);
+    return att_at(b, ARG_BLOCK_TABLE, at);
 }
 
 /* Implements the declaration in score.h, and sets the number of groups in flight. With many
@@ -308,7 +308,7 @@ static struct tir_value find_group(const struct att_index *x, struct tir_value k
     }
     const struct tir_value left = att_plus(b, tir_sub(b, x->last, first), 1);
     const struct tir_value n = tir_min(b, left, tir_i32(b, (int)x->group));
-    const struct tir_value at = tir_mul(b, att_wide(b, first), tir_i64(b, bytes));
+    const struct tir_value at = att_wide_times(b, first, bytes);
     return tir_make_rsrc(b, tir_add(b, base, at), att_times(b, n, bytes));
 }
 

@@ -9,7 +9,7 @@ struct tir_value att_block_row(struct tir_builder *b, const struct att_sequence 
 {
     const struct tir_value row =
         tir_mul(b, att_wide(b, s->index), att_stride(b, ARG_BLOCK_SLOTS_SEQUENCE_STRIDE, INT));
-    return tir_add(b, tir_arg(b, ARG_BLOCK_SLOTS, TIR_I64), row);
+    return att_at(b, ARG_BLOCK_SLOTS, row);
 }
 
 /* Returns the number of blocks of a prefix cache that the tokens up to `after` (i32) fill, times
@@ -29,16 +29,16 @@ struct att_block_end att_begin_block_end(struct tir_builder *b, const struct att
 {
     struct att_block_end e;
     const struct tir_value inverse = tir_arg(b, ARG_BLOCK_INVERSE, TIR_I64);
-    e.within = tir_begin_if(b, tir_cmp_le(b, after, s->end), false, NULL, 0);
+    e.within = att_begin_if(b, tir_cmp_le(b, after, s->end));
     const struct tir_value blocks = blocks_of(b, s, after);
     const struct tir_value mask = tir_i64(b, (INT64_C(1) << FRACTION_BITS) - 1);
-    e.ends = tir_begin_if(b, tir_cmp_lt(b, tir_and(b, blocks, mask), inverse), false, NULL, 0);
+    e.ends = att_begin_if(b, tir_cmp_lt(b, tir_and(b, blocks, mask), inverse));
     const struct tir_value whole =
         tir_convert(b, tir_shr(b, blocks, tir_i64(b, FRACTION_BITS)), TIR_I32);
     const struct tir_value at =
         tir_mul(b, att_plus(b, whole, -1), att_stride32(b, ARG_BLOCK_SLOTS_BLOCK_STRIDE, INT));
     e.slot = tir_scalar_load(b, row, at, TIR_I32);
-    e.kept = tir_begin_if(b, att_is_slot(b, e.slot), false, NULL, 0);
+    e.kept = att_begin_if(b, att_is_slot(b, e.slot));
     return e;
 }
 

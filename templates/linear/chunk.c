@@ -11,7 +11,7 @@ struct tir_view att_chunk_rows(struct tir_builder *b, struct att_tensor t, struc
                                unsigned width)
 {
     const struct tir_value part = att_wide(b, att_times(b, first, ELEM));
-    const struct tir_value base = tir_add(b, tir_arg(b, t.arg, TIR_I64), part);
+    const struct tir_value base = att_at(b, t.arg, part);
     const struct tir_value row =
         att_row(b, att_row(b, base, head, t.head_stride, ELEM), token, t.token_stride, ELEM);
     const struct tir_value count = tir_min(b, left, tir_i32(b, ATT_CHUNK));
@@ -23,8 +23,7 @@ struct tir_view att_chunk_numbers(struct tir_builder *b, struct att_tensor t,
                                   struct tir_value head, int size)
 {
     const struct tir_value at = att_wide(b, att_times(b, head, size));
-    const struct tir_value row =
-        att_row(b, tir_add(b, tir_arg(b, t.arg, TIR_I64), at), token, t.token_stride, size);
+    const struct tir_value row = att_row(b, att_at(b, t.arg, at), token, t.token_stride, size);
     const struct tir_value count = tir_min(b, left, tir_i32(b, ATT_CHUNK));
     return att_view(b, row, count, att_stride32(b, t.token_stride, size), size, 0);
 }

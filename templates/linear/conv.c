@@ -56,8 +56,7 @@ static struct tir_value widen(struct tir_builder *b, struct tir_value a)
 static struct tir_value weight_base(struct tir_builder *b, const struct att_conv *c)
 {
     const int step = c->v->taps * ELEM;
-    const struct tir_value at = tir_mul(b, att_wide(b, c->channel), tir_i64(b, step));
-    return tir_add(b, tir_arg(b, c->args.weight, TIR_I64), at);
+    return att_at(b, c->args.weight, att_wide_times(b, c->channel, step));
 }
 
 /* Issues the load of the weights of tap j (index) for the wave's C channels, a tile of C x 1. */
@@ -134,8 +133,7 @@ struct tir_value att_conv_bias(struct tir_builder *b, const struct att_conv *c,
 {
     if (!c->v->bias)
         return tir_splat(b, tir_f32(b, 0), tir_with_dtype(s->row, TIR_F32));
-    const struct tir_value at = tir_mul(b, att_wide(b, c->channel), tir_i64(b, ELEM));
-    const struct tir_value base = tir_add(b, tir_arg(b, c->args.bias, TIR_I64), at);
+    const struct tir_value base = att_at(b, c->args.bias, att_wide_times(b, c->channel, ELEM));
     const struct tir_view view =
         att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), (int)c->channels * ELEM, 0);
     return widen(b, tir_tile_load(b, view, tir_i32(b, 0), s->row));

@@ -46,8 +46,7 @@ static struct tir_value load_bias(struct att_recurrence *r)
     struct tir_builder *b = &r->b;
     const struct tir_value given = att_is_given(b, ARG_DT_BIAS);
     const int bytes = FLOAT * (att_delta_has_channels(r->v) ? r->v->head_dim : 1);
-    const struct tir_value at = tir_add(b, tir_arg(b, ARG_DT_BIAS, TIR_I64),
-                                        tir_mul(b, att_wide(b, r->value_head), tir_i64(b, bytes)));
+    const struct tir_value at = att_at(b, ARG_DT_BIAS, att_wide_times(b, r->value_head, bytes));
     if (!att_delta_has_channels(r->v))
         return att_state_load_one(b, &r->state, at, TIR_F32, given);
     return att_state_keys(b, &r->state, att_state_load_keys(b, &r->state, at, TIR_F32, given));
@@ -59,8 +58,7 @@ void att_delta_load_head(struct att_recurrence *r)
     struct att_delta *d = (struct att_delta *)r;
     if (r->v->gates == ATT_GATES_GIVEN)
         return;
-    const struct tir_value at = tir_add(b, tir_arg(b, ARG_A_LOG, TIR_I64),
-                                        tir_mul(b, att_wide(b, r->value_head), tir_i64(b, FLOAT)));
+    const struct tir_value at = att_at(b, ARG_A_LOG, att_wide_times(b, r->value_head, FLOAT));
     const struct tir_value given = att_is_given(b, ARG_A_LOG);
     d->a = att_exp(b, att_state_load_one(b, &r->state, at, TIR_F32, given));
     d->bias = load_bias(r);

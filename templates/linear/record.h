@@ -26,7 +26,7 @@ static inline struct tir_value att_record(struct tir_builder *b, struct tir_valu
 {
     const struct tir_value steps = tir_arg(b, ARG_RECORD_STEPS, TIR_I32);
     const struct tir_value index = tir_add(b, tir_mul(b, value_head, steps), step);
-    return tir_add(b, row, tir_mul(b, att_wide(b, index), tir_i64(b, bytes)));
+    return tir_add(b, row, att_wide_times(b, index, bytes));
 }
 
 #endif

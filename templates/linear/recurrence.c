@@ -43,7 +43,7 @@ struct tir_value att_recurrence_value(struct att_recurrence *r, struct att_tenso
 {
     struct tir_builder *b = &r->b;
     const struct tir_value part = att_wide(b, att_times(b, r->first, ELEM));
-    const struct tir_value first = tir_add(b, tir_arg(b, t.arg, TIR_I64), part);
+    const struct tir_value first = att_at(b, t.arg, part);
     const struct tir_value base = att_row(b, first, r->value_head, t.head_stride, ELEM);
     return att_row(b, base, token, t.token_stride, ELEM);
 }
@@ -52,8 +52,8 @@ struct tir_value att_recurrence_element(struct att_recurrence *r, struct att_ten
                                         struct tir_value token, struct tir_value element)
 {
     struct tir_builder *b = &r->b;
-    const struct tir_value at = tir_mul(b, att_wide(b, element), tir_i64(b, size));
-    return att_row(b, tir_add(b, tir_arg(b, t.arg, TIR_I64), at), token, t.token_stride, size);
+    return att_row(b, att_at(b, t.arg, att_wide_times(b, element, size)), token, t.token_stride,
+                   size);
 }
 
 /* ---- Products ---- */
@@ -97,8 +97,7 @@ static void store_state(struct att_recurrence *r, struct tir_value token, struct
     const struct tir_value steps = tir_arg(b, ARG_STATE_STEPS, TIR_I32);
     const struct tir_value each = tir_cmp_gt(b, steps, tir_i32(b, 1));
     const struct tir_value last = tir_cmp_eq(b, att_plus(b, token, 1), r->sequence.end);
-    struct tir_if stores =
-        tir_begin_if(b, tir_and(b, r->real, tir_or(b, each, last)), false, NULL, 0);
+    struct tir_if stores = att_begin_if(b, tir_and(b, r->real, tir_or(b, each, last)));
     const struct tir_value step =
         tir_select(b, each, tir_sub(b, token, r->sequence.start), tir_i32(b, 0));
     const struct tir_value slot = att_recurrence_slot(r, step);
@@ -195,7 +194,7 @@ static void run(struct att_recurrence *r)
     struct tir_builder *b = &r->b;
     struct tir_value carried[ATT_RECURRENCE_VECTORS + 1];
     const struct tir_value some = tir_cmp_gt(b, r->sequence.count, tir_i32(b, 0));
-    struct tir_if has_tokens = tir_begin_if(b, some, false, NULL, 0);
+    struct tir_if has_tokens = att_begin_if(b, some);
     r->slot = att_recurrence_slot_in(r, r->sequence.accepted);
     r->real = att_is_slot(b, r->slot);
     load_token(r, r->sequence.start, carried);

@@ -12,8 +12,7 @@ static struct tir_value flag_or_set(struct tir_builder *b, struct tir_value inde
     const struct tir_type t = tir_scalar(TIR_I32);
     const struct tir_layout one = tir_spread_one(b->f->machine);
     struct tir_if given = tir_begin_if(b, att_is_given(b, ARG_HAS_STATE), false, &t, 1);
-    const struct tir_value base =
-        tir_add(b, tir_arg(b, ARG_HAS_STATE, TIR_I64), att_wide(b, index));
+    const struct tir_value base = att_at(b, ARG_HAS_STATE, att_wide(b, index));
     const struct tir_view view = att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), 1, 0);
     const struct tir_value byte =
         tir_tile_load(b, view, tir_i32(b, 0), tir_tile(b->f, TIR_I8, 1, 1, &one));
@@ -77,14 +76,14 @@ struct tir_value att_matrix_entry(struct tir_builder *b, const char *arg, const 
     const struct tir_value at =
         tir_add(b, tir_mul(b, att_wide(b, row), att_stride(b, row_stride, INT)),
                 tir_mul(b, att_wide(b, column), att_stride(b, column_stride, INT)));
-    return tir_scalar_load(b, tir_add(b, tir_arg(b, arg, TIR_I64), at), tir_i32(b, 0), TIR_I32);
+    return tir_scalar_load(b, att_at(b, arg, at), tir_i32(b, 0), TIR_I32);
 }
 
 struct tir_value att_strided_entry(struct tir_builder *b, const char *arg, const char *stride,
                                    struct tir_value index)
 {
     const struct tir_value at = tir_mul(b, att_wide(b, index), att_stride(b, stride, INT));
-    return tir_scalar_load(b, tir_add(b, tir_arg(b, arg, TIR_I64), at), tir_i32(b, 0), TIR_I32);
+    return tir_scalar_load(b, att_at(b, arg, at), tir_i32(b, 0), TIR_I32);
 }
 
 struct tir_value att_parent(struct tir_builder *b, const struct att_sequence *s,
@@ -106,5 +105,5 @@ struct tir_value att_value_head_row(struct tir_builder *b, const char *arg, stru
     const struct tir_value heads = att_wide(b, tir_arg(b, ARG_VALUE_HEADS, TIR_I32));
     const struct tir_value number =
         tir_add(b, tir_mul(b, att_wide(b, row), heads), att_wide(b, head));
-    return tir_add(b, tir_arg(b, arg, TIR_I64), tir_mul(b, number, tir_i64(b, bytes)));
+    return att_at(b, arg, tir_mul(b, number, tir_i64(b, bytes)));
 }

@@ -182,7 +182,7 @@ struct tir_value att_state_at(struct tir_builder *b, const struct att_state *s,
 {
     const struct tir_value bytes = tir_i64(b, s->key * s->value * s->size);
     const struct tir_value head = tir_mul(b, att_wide(b, value_head), bytes);
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_STATE, TIR_I64), head);
+    const struct tir_value base = att_at(b, ARG_STATE, head);
     return att_row(b, base, slot, ARG_STATE_SLOT_STRIDE, s->size);
 }
 

@@ -16,7 +16,7 @@
 
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v)
 {
-    return tir_splat(&s->d.b, scalar, tir_typeof(s->d.b.f, v));
+    return att_like(&s->d.b, scalar, v);
 }
 
 struct tir_value mla_first_key(void *family, struct tir_value block)
@@ -298,43 +298,35 @@ static void product(void *context)
 #define ENTRIES_LDS (1u << MLA_LDS_ENTRIES)
 #define FIRST_LDS (1u << MLA_LDS_FIRST_PIECE)
 
-const struct pipe_op mla_find_piece = {"find pages", NULL, 0, ATT_SLOT(K_PAGES),
-                                       .build_part = find_pages};
-const struct pipe_op mla_load_piece = {"load", NULL, ATT_SLOT(K_PAGES), ATT_SLOT(K_DATA),
-                                       .build_part = load_piece};
-const struct pipe_op mla_load_mask = {"load mask", load_mask, 0, ATT_SLOT(MASK), .flags = 0};
-const struct pipe_op mla_store_piece = {"block to LDS",           NULL,
-                                        ATT_SLOT(K_DATA),         0,
-                                        .lds_writes = BLOCK_LDS,  .flags = PIPE_BRANCH,
-                                        .build_part = store_piece};
-const struct pipe_op mla_store_first = {"block to LDS",
-                                        NULL,
-                                        ATT_SLOT(K_DATA),
-                                        0,
-                                        .lds_writes = BLOCK_LDS | FIRST_LDS,
-                                        .flags = PIPE_BRANCH,
-                                        .build_part = store_piece};
-const struct pipe_op mla_store_list = {"entries to LDS", store_entries, ATT_SLOT(K_PAGES), 0,
-                                       .lds_writes = ENTRIES_LDS};
-const struct pipe_op mla_read_list = {"read entries", read_entries, 0, ATT_SLOT(MASK),
-                                      .lds_reads = ENTRIES_LDS};
-const struct pipe_op mla_read_early = {"read K", read_early, 0, ATT_SLOT(K),
+const struct pipe_op mla_find_piece = {"find pages", .build_part = find_pages,
+                                       .writes = ATT_SLOT(K_PAGES)};
+const struct pipe_op mla_load_piece = {"load", .build_part = load_piece, .reads = ATT_SLOT(K_PAGES),
+                                       .writes = ATT_SLOT(K_DATA)};
+const struct pipe_op mla_load_mask = {"load mask", .build = load_mask, .writes = ATT_SLOT(MASK)};
+const struct pipe_op mla_store_piece = {"block to LDS", .build_part = store_piece,
+                                        .reads = ATT_SLOT(K_DATA), .lds_writes = BLOCK_LDS,
+                                        .flags = PIPE_BRANCH};
+const struct pipe_op mla_store_first = {"block to LDS", .build_part = store_piece,
+                                        .reads = ATT_SLOT(K_DATA),
+                                        .lds_writes = BLOCK_LDS | FIRST_LDS, .flags = PIPE_BRANCH};
+const struct pipe_op mla_store_list = {"entries to LDS", .build = store_entries,
+                                       .reads = ATT_SLOT(K_PAGES), .lds_writes = ENTRIES_LDS};
+const struct pipe_op mla_read_list = {"read entries", .build = read_entries,
+                                      .writes = ATT_SLOT(MASK), .lds_reads = ENTRIES_LDS};
+const struct pipe_op mla_read_early = {"read K", .build = read_early, .writes = ATT_SLOT(K),
                                        .lds_reads = FIRST_LDS};
-const struct pipe_op mla_multiply_keys = {
-    "QK", multiply_keys, 0, ATT_SLOT(S), .lds_reads = BLOCK_LDS, .flags = PIPE_PRODUCT};
+const struct pipe_op mla_multiply_keys = {"QK", .build = multiply_keys, .writes = ATT_SLOT(S),
+                                          .lds_reads = BLOCK_LDS, .flags = PIPE_PRODUCT};
 const struct pipe_op mla_multiply_early = {
     "QK", multiply_keys, ATT_SLOT(K), ATT_SLOT(S), .lds_reads = BLOCK_LDS, .flags = PIPE_PRODUCT};
-const struct pipe_op mla_read_k = {
-    "read K", NULL, 0, ATT_SLOT(K), .lds_reads = BLOCK_LDS, .build_part = read_k};
-const struct pipe_op mla_read_k_in_halves = {"read K",
-                                             NULL,
-                                             0,
-                                             ATT_SLOT(K),
-                                             .lds_reads = 1u << MLA_LDS_FIRST | 1u << MLA_LDS_LAST,
-                                             .build_part = read_k};
+const struct pipe_op mla_read_k = {"read K", .build_part = read_k, .writes = ATT_SLOT(K),
+                                   .lds_reads = BLOCK_LDS};
+const struct pipe_op mla_read_k_in_halves = {"read K", .build_part = read_k, .writes = ATT_SLOT(K),
+                                             .lds_reads = 1u << MLA_LDS_FIRST | 1u << MLA_LDS_LAST};
 const struct pipe_op mla_product_qk = {"QK", multiply_keys, ATT_SLOT(K), ATT_SLOT(S),
                                        .flags = PIPE_PRODUCT};
-const struct pipe_op mla_load_c = {"read c", read_c, 0, ATT_SLOT(V), .lds_reads = BLOCK_LDS};
+const struct pipe_op mla_load_c = {"read c", .build = read_c, .writes = ATT_SLOT(V),
+                                   .lds_reads = BLOCK_LDS};
 const struct pipe_op mla_transpose_c = {"transpose c", transpose_c, ATT_SLOT(V), ATT_SLOT(V),
                                         .flags = 0};
 const struct pipe_op mla_product = {"PV", product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),

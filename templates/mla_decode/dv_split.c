@@ -483,13 +483,14 @@ static void join_quarters(void *context)
 #define QUARTER ATT_SLOT(QUARTERS)
 #define O_QUARTER ATT_SLOT(O_QUARTERS)
 
-const struct pipe_op mla_dv_find_page = {"find page", find_page, 0, ATT_SLOT(K_PAGES), .flags = 0};
+const struct pipe_op mla_dv_find_page = {"find page", .build = find_page,
+                                         .writes = ATT_SLOT(K_PAGES)};
 const struct pipe_op mla_dv_load_page = {"load page", load_page, ATT_SLOT(K_PAGES),
                                          ATT_SLOT(K_PAGES), .flags = 0};
 const struct pipe_op mla_dv_keep_page = {"keep page", keep_page, ATT_SLOT(K_PAGES),
                                          ATT_SLOT(K_PAGES), .flags = 0};
-const struct pipe_op mla_dv_copy = {
-    "block to LDS", copy_block, ATT_SLOT(K_DATA), 0, .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
+const struct pipe_op mla_dv_copy = {"block to LDS", .build = copy_block, .reads = ATT_SLOT(K_DATA),
+                                    .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
 const struct pipe_op mla_dv_check_max = {"check max", check_max, ATT_SLOT(S) | ATT_SLOT(M),
                                          ATT_SLOT(TOP) | ATT_SLOT(GROWN), .flags = 0};
 const struct pipe_op mla_dv_follow_max = {
@@ -500,32 +501,28 @@ const struct pipe_op mla_dv_store_p = {"P to LDS", store_weights,
                                        .lds_writes = P_LDS | ALPHA_LDS};
 const struct pipe_op mla_dv_sum = {"sum P", sum_weights, ATT_SLOT(P16) | ATT_SLOT(L), ATT_SLOT(L),
                                    .flags = 0};
-const struct pipe_op mla_dv_read_alpha = {"read alpha", read_alpha, 0, ATT_SLOT(E),
+const struct pipe_op mla_dv_read_alpha = {"read alpha", .build = read_alpha, .writes = ATT_SLOT(E),
                                           .lds_reads = ALPHA_LDS};
 const struct pipe_op mla_dv_rescale = {"rescale", rescale, ATT_SLOT(E) | ATT_SLOT(O), ATT_SLOT(O),
                                        .flags = PIPE_BRANCH};
-const struct pipe_op mla_dv_read_c = {"read c", NULL, .writes_part = ATT_SLOT(V),
-                                      .lds_reads = BLOCK_LDS, .build_part = read_c};
-const struct pipe_op mla_dv_transpose_c = {"transpose c", NULL, .reads_part = ATT_SLOT(V),
-                                           .writes_part = ATT_SLOT(V), .build_part = transpose_c};
-const struct pipe_op mla_dv_read_p = {"read P", NULL, .writes_part = QUARTER, .lds_reads = P_LDS,
-                                      .build_part = read_weights};
-const struct pipe_op mla_dv_take_o = {"quarter of O", NULL, ATT_SLOT(O), .writes_part = O_QUARTER,
-                                      .build_part = take_quarter};
-const struct pipe_op mla_dv_product_first = {"PV first keys",
-                                             NULL,
-                                             ATT_SLOT(V),
-                                             .reads_part = QUARTER | O_QUARTER,
-                                             .writes_part = O_QUARTER,
-                                             .flags = PIPE_PRODUCT,
-                                             .build_part = multiply_first};
+const struct pipe_op mla_dv_read_c = {"read c", .build_part = read_c, .writes_part = ATT_SLOT(V),
+                                      .lds_reads = BLOCK_LDS};
+const struct pipe_op mla_dv_transpose_c = {"transpose c", .build_part = transpose_c,
+                                           .reads_part = ATT_SLOT(V), .writes_part = ATT_SLOT(V)};
+const struct pipe_op mla_dv_read_p = {"read P", .build_part = read_weights, .writes_part = QUARTER,
+                                      .lds_reads = P_LDS};
+const struct pipe_op mla_dv_take_o = {"quarter of O", .build_part = take_quarter,
+                                      .reads = ATT_SLOT(O), .writes_part = O_QUARTER};
+const struct pipe_op mla_dv_product_first = {
+    "PV first keys",          .build_part = multiply_first,
+    .reads = ATT_SLOT(V),     .reads_part = QUARTER | O_QUARTER,
+    .writes_part = O_QUARTER, .flags = PIPE_PRODUCT};
 const struct pipe_op mla_dv_product_last = {"PV last keys",
-                                            NULL,
-                                            ATT_SLOT(V_MORE),
+                                            .build_part = multiply_last,
+                                            .reads = ATT_SLOT(V_MORE),
                                             .reads_part = QUARTER | O_QUARTER,
                                             .writes_part = O_QUARTER,
-                                            .flags = PIPE_PRODUCT,
-                                            .build_part = multiply_last};
+                                            .flags = PIPE_PRODUCT};
 const struct pipe_op mla_dv_join = {"join O", join_quarters, 15 * O_QUARTER, ATT_SLOT(O),
                                     .flags = 0};
 

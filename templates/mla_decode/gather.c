@@ -377,7 +377,7 @@ static struct tir_value own_addresses(struct mla *s, struct tir_value block, str
     const struct att_paged_tile own = s->form->copies->own_tile(s);
     const struct tir_value key = tir_add(b, mla_first_key(s, block), own_first(s));
     const struct tir_value offsets = att_paged_rows(b, &s->source.pages, &own, key, slots);
-    return tir_add(b, offsets, tir_splat(b, s->d.k.c.base, tir_typeof(b->f, offsets)));
+    return tir_add(b, offsets, att_like(b, s->d.k.c.base, offsets));
 }
 
 /* Returns the slots of all rows of block `block` and of the wave's own rows, from the list entries
@@ -540,42 +540,27 @@ static void build_copy_lines(void *context, unsigned part)
 
 const struct pipe_op mla_list_copy_entries = {"entries to LDS", build_copy_entries,
                                               .lds_writes = ENTRIES_LDS, .flags = PIPE_ASYNC};
-const struct pipe_op mla_list_read_entries = {"read entries", build_read_entries, 0,
-                                              ATT_SLOT(K_PAGES), .lds_reads = ENTRIES_LDS};
+const struct pipe_op mla_list_read_entries = {"read entries", .build = build_read_entries,
+                                              .writes = ATT_SLOT(K_PAGES),
+                                              .lds_reads = ENTRIES_LDS};
 const struct pipe_op mla_list_find = {"find rows", build_find, ATT_SLOT(K_PAGES), ATT_SLOT(K_DATA),
                                       .flags = 0};
-const struct pipe_op mla_list_copy = {
-    "block to LDS",     build_copy, ATT_SLOT(K_DATA), 0, .lds_writes = 1u << MLA_LDS_BLOCK,
-    .flags = PIPE_ASYNC};
-const struct pipe_op mla_list_copy_first = {"columns to LDS",
-                                            NULL,
-                                            ATT_SLOT(K_DATA),
-                                            0,
-                                            .lds_writes = 1u << MLA_LDS_FIRST,
-                                            .flags = PIPE_ASYNC,
-                                            .build_part = build_copy_columns};
-const struct pipe_op mla_list_copy_last = {"columns to LDS",
-                                           NULL,
-                                           ATT_SLOT(K_DATA),
-                                           0,
-                                           .lds_writes = 1u << MLA_LDS_LAST,
-                                           .flags = PIPE_ASYNC,
-                                           .build_part = build_copy_columns};
+const struct pipe_op mla_list_copy = {"block to LDS", .build = build_copy,
+                                      .reads = ATT_SLOT(K_DATA), .lds_writes = 1u << MLA_LDS_BLOCK,
+                                      .flags = PIPE_ASYNC};
+const struct pipe_op mla_list_copy_first = {"columns to LDS", .build_part = build_copy_columns,
+                                            .reads = ATT_SLOT(K_DATA),
+                                            .lds_writes = 1u << MLA_LDS_FIRST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_list_copy_last = {"columns to LDS", .build_part = build_copy_columns,
+                                           .reads = ATT_SLOT(K_DATA),
+                                           .lds_writes = 1u << MLA_LDS_LAST, .flags = PIPE_ASYNC};
 const struct pipe_op mla_lines_copy_entries = {"entries to LDS", build_copy_next_entries,
                                                .lds_writes = ENTRIES_LDS, .flags = PIPE_ASYNC};
-const struct pipe_op mla_lines_copy_first = {"lines to LDS",
-                                             NULL,
-                                             ATT_SLOT(K_DATA),
-                                             0,
-                                             .lds_writes = 1u << MLA_LDS_FIRST,
-                                             .flags = PIPE_ASYNC,
-                                             .build_part = build_copy_lines};
-const struct pipe_op mla_lines_copy_last = {"lines to LDS",
-                                            NULL,
-                                            ATT_SLOT(K_DATA),
-                                            0,
-                                            .lds_writes = 1u << MLA_LDS_LAST,
-                                            .flags = PIPE_ASYNC,
-                                            .build_part = build_copy_lines};
+const struct pipe_op mla_lines_copy_first = {
+    "lines to LDS", .build_part = build_copy_lines, .reads = ATT_SLOT(K_DATA),
+    .lds_writes = 1u << MLA_LDS_FIRST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_lines_copy_last = {"lines to LDS", .build_part = build_copy_lines,
+                                            .reads = ATT_SLOT(K_DATA),
+                                            .lds_writes = 1u << MLA_LDS_LAST, .flags = PIPE_ASYNC};
 const struct pipe_op mla_list_clear = {"clear gaps", build_clear, .lds_reads = ENTRIES_LDS,
                                        .flags = PIPE_BRANCH};

@@ -86,8 +86,8 @@ static void find_shard_position(struct mla *s)
         return;
     const struct tir_value sequence = tir_zext(b, s->d.item.sequence, TIR_I64);
     const struct tir_value byte = tir_mul(b, sequence, tir_i64(b, sizeof(int32_t)));
-    const struct tir_value context = tir_scalar_load(
-        b, tir_add(b, tir_arg(b, ARG_CONTEXT_LENS, TIR_I64), byte), tir_i32(b, 0), TIR_I32);
+    const struct tir_value context =
+        tir_scalar_load(b, att_at(b, ARG_CONTEXT_LENS, byte), tir_i32(b, 0), TIR_I32);
     const struct tir_value others = tir_sub(b, context, s->d.item.kv_len);
     at->diagonal = last_seen(s, tir_add(b, at->diagonal, mla_like(s, others, at->diagonal)));
     at->lowest = last_seen(s, tir_add(b, at->lowest, others));

@@ -114,34 +114,25 @@ struct tir_waves mla_split(const struct mla *s)
                               .cols = (uint8_t)s->split.columns};
 }
 
-/* Adds a panel to s->query: `width` columns of K and Q from column `first` on. `product`: index of
- * the matrix instruction. `k`: order in which this instruction sums over the panel's columns. */
+/* Adds a panel to s->query and returns it: `width` columns of K and Q from column `first` on.
+ * `product`: index of the matrix instruction. `k`: order in which this instruction sums over the
+ * panel's columns. `waves`: how waves divide S^T. */
+static struct panel *add_panel_of(struct mla *s, unsigned first, unsigned width, int product,
+                                  const struct tir_contraction *k, struct tir_waves waves)
+{
+    struct panel *const p = &s->query.panel[s->query.n_panels++];
+    const struct tir_layout q = tir_mma_right(&s->d.m->mma[product], s->d.columns, k, waves);
+    *p = (struct panel){.first = first, .width = width, .product = product, .k = *k};
+    p->q = tir_tile(s->d.b.f, s->number.kq, s->d.columns, width, &q);
+    return p;
+}
+
+/* Adds a panel like add_panel_of(), for waves that may divide the columns of K and Q. */
 static void add_panel(struct mla *s, unsigned first, unsigned width, int product,
                       const struct tir_contraction *k)
 {
-    struct panel *const p = &s->query.panel[s->query.n_panels++];
-    const struct tir_waves split = mla_split(s);
-    *p = (struct panel){.first = first, .width = width, .product = product, .k = *k};
-    const struct tir_layout q = tir_mma_right(mla_qk(s, p), s->d.columns, k, split);
-    p->q = tir_tile(s->d.b.f, s->number.kq, s->d.columns, width, &q);
+    struct panel *const p = add_panel_of(s, first, width, product, k, mla_split(s));
     p->divided = first < s->source.part->width || width < PANEL;
-}
-
-/* Adds a panel to s->query, for waves that have columns of S^T of their own: `width` columns of K
- * and Q from column `first` on. `product`: index of the matrix instruction. `k`: order in which
- * this instruction sums over the panel's columns. */
-static void add_own_panel(struct mla *s, unsigned first, unsigned width, int product,
-                          const struct tir_contraction *k)
-{
-    const struct tir_layout q =
-        tir_mma_right(&s->d.m->mma[product], s->d.columns, k, mla_own_waves(s));
-    s->query.panel[s->query.n_panels++] = (struct panel){
-        .first = first,
-        .width = width,
-        .product = product,
-        .k = *k,
-        .q = tir_tile(s->d.b.f, s->number.kq, s->d.columns, width, &q),
-    };
 }
 
 /* Implements the declaration in mla_decode.h. Where the tensor data mover copies fp8, a matrix
@@ -156,10 +147,10 @@ void mla_add_panels(struct mla *s, int product, const struct tir_contraction *k)
     unsigned first = 0;
     for (; wide >= 0 && first + WIDE <= s->source.part->width; first += WIDE) {
         const struct tir_contraction of_wide = tir_contract_rows(&m->mma[wide], WIDE, 16);
-        add_own_panel(s, first, WIDE, wide, &of_wide);
+        add_panel_of(s, first, WIDE, wide, &of_wide, mla_own_waves(s));
     }
     for (; first < s->d.k.width; first += PANEL)
-        add_own_panel(s, first, PANEL, product, k);
+        add_panel_of(s, first, PANEL, product, k, mla_own_waves(s));
 }
 
 /* Returns the number of columns of the latent that a wave multiplies in K Q^T. */
@@ -570,7 +561,7 @@ struct tir_if mla_begin_writers(struct mla *s)
         return (struct tir_if){0};
     const struct tir_value writes =
         tir_cmp_lt(b, s->d.wave, tir_i32(b, 1 << (s->split.columns + s->split.softmax_keys)));
-    return tir_begin_if(b, writes, false, NULL, 0);
+    return att_begin_if(b, writes);
 }
 
 void mla_end_writers(struct mla *s, struct tir_if *writers)

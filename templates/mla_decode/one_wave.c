@@ -552,18 +552,20 @@ static void product_scaled(void *context)
 #define BLOCK_LDS (1u << MLA_LDS_BLOCK)
 #define CARRIED (ATT_SLOT(M) | ATT_SLOT(L) | ATT_SLOT(O))
 
-const struct pipe_op mla_find_pages = {"find pages", find_pages, 0, ATT_SLOT(K_PAGES), .flags = 0};
-const struct pipe_op mla_copy_block = {
-    "block to LDS", copy_block, ATT_SLOT(K_PAGES), 0, .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
-const struct pipe_op mla_find_lane_pages = {"find pages", find_lane_pages, 0, ATT_SLOT(K_PAGES),
-                                            .flags = 0};
+const struct pipe_op mla_find_pages = {"find pages", .build = find_pages,
+                                       .writes = ATT_SLOT(K_PAGES)};
+const struct pipe_op mla_copy_block = {"block to LDS", .build = copy_block,
+                                       .reads = ATT_SLOT(K_PAGES), .lds_writes = BLOCK_LDS,
+                                       .flags = PIPE_ASYNC};
+const struct pipe_op mla_find_lane_pages = {"find pages", .build = find_lane_pages,
+                                            .writes = ATT_SLOT(K_PAGES)};
 const struct pipe_op mla_find_run_rows = {"find rows", find_run_rows, ATT_SLOT(K_PAGES),
                                           ATT_SLOT(K_DATA), .flags = 0};
-const struct pipe_op mla_copy_run_rows = {"block to LDS",          copy_run_rows,
-                                          ATT_SLOT(K_DATA),        0,
-                                          .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
-const struct pipe_op mla_read_c = {
-    "read c", NULL, 0, ATT_SLOT(V), .lds_reads = BLOCK_LDS, .build_part = read_c};
+const struct pipe_op mla_copy_run_rows = {"block to LDS", .build = copy_run_rows,
+                                          .reads = ATT_SLOT(K_DATA), .lds_writes = BLOCK_LDS,
+                                          .flags = PIPE_ASYNC};
+const struct pipe_op mla_read_c = {"read c", .build_part = read_c, .writes = ATT_SLOT(V),
+                                   .lds_reads = BLOCK_LDS};
 const struct pipe_op mla_rescale_some = {"rescale", rescale,
                                          ATT_SLOT(GROWN) | ATT_SLOT(L) | ATT_SLOT(O),
                                          ATT_SLOT(L) | ATT_SLOT(O), .flags = PIPE_BRANCH};

@@ -284,43 +284,39 @@ static void product(void *context, unsigned i)
 /* Register slot (enum att_register) of the first quarter of c^T in steps that work on quarters.
  * Each further quarter has the next slot. */
 #define QUARTER ATT_SLOT(QUARTERS)
-const struct pipe_op mla_transpose_find_page = {"find page", find_page, 0, ATT_SLOT(K_PAGES),
-                                                .flags = 0};
+const struct pipe_op mla_transpose_find_page = {"find page", .build = find_page,
+                                                .writes = ATT_SLOT(K_PAGES)};
 const struct pipe_op mla_transpose_find_block = {"find rows", find_rows, ATT_SLOT(K_PAGES),
                                                  ATT_SLOT(K_DATA), .flags = 0};
-const struct pipe_op mla_transpose_copy_rows = {"rows to LDS",
-                                                NULL,
-                                                ATT_SLOT(K_DATA),
-                                                0,
-                                                .lds_writes = FIRST | LAST,
-                                                .flags = PIPE_ASYNC,
-                                                .build_part = copy_rows};
-const struct pipe_op mla_transpose_copy_first = {
-    "columns to LDS",          NULL, ATT_SLOT(K_DATA), 0, .lds_writes = FIRST, .flags = PIPE_ASYNC,
-    .build_part = copy_columns};
-const struct pipe_op mla_transpose_copy_last = {
-    "columns to LDS",          NULL, ATT_SLOT(K_DATA), 0, .lds_writes = LAST, .flags = PIPE_ASYNC,
-    .build_part = copy_columns};
-const struct pipe_op mla_transpose_copy_rotated = {
-    "k_pe to LDS", copy_rotated, ATT_SLOT(K_DATA), 0, .lds_writes = LAST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_transpose_copy_rows = {"rows to LDS", .build_part = copy_rows,
+                                                .reads = ATT_SLOT(K_DATA),
+                                                .lds_writes = FIRST | LAST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_transpose_copy_first = {"columns to LDS", .build_part = copy_columns,
+                                                 .reads = ATT_SLOT(K_DATA), .lds_writes = FIRST,
+                                                 .flags = PIPE_ASYNC};
+const struct pipe_op mla_transpose_copy_last = {"columns to LDS", .build_part = copy_columns,
+                                                .reads = ATT_SLOT(K_DATA), .lds_writes = LAST,
+                                                .flags = PIPE_ASYNC};
+const struct pipe_op mla_transpose_copy_rotated = {"k_pe to LDS", .build = copy_rotated,
+                                                   .reads = ATT_SLOT(K_DATA), .lds_writes = LAST,
+                                                   .flags = PIPE_ASYNC};
 const struct pipe_op mla_transpose_follow = {"max", update_max,
                                              ATT_SLOT(S) | ATT_SLOT(M) | ATT_SLOT(GROWN),
                                              ATT_SLOT(M) | ATT_SLOT(GROWN), .flags = PIPE_BRANCH};
 const struct pipe_op mla_transpose_order_p = {"order P", order_weights, ATT_SLOT(P16),
                                               ATT_SLOT(P16), .flags = 0};
-const struct pipe_op mla_transpose_read_first = {"read c", NULL, .writes_part = QUARTER,
-                                                 .lds_reads = FIRST, .build_part = read_c};
-const struct pipe_op mla_transpose_read_last = {"read c", NULL, .writes_part = QUARTER,
-                                                .lds_reads = LAST, .build_part = read_c};
-const struct pipe_op mla_transpose_quarter = {"transpose c", NULL, .reads_part = QUARTER,
-                                              .writes_part = QUARTER, .build_part = transpose_c};
+const struct pipe_op mla_transpose_read_first = {"read c", .build_part = read_c,
+                                                 .writes_part = QUARTER, .lds_reads = FIRST};
+const struct pipe_op mla_transpose_read_last = {"read c", .build_part = read_c,
+                                                .writes_part = QUARTER, .lds_reads = LAST};
+const struct pipe_op mla_transpose_quarter = {"transpose c", .build_part = transpose_c,
+                                              .reads_part = QUARTER, .writes_part = QUARTER};
 const struct pipe_op mla_transpose_product_pv = {"PV",
-                                                 NULL,
-                                                 ATT_SLOT(P16) | ATT_SLOT(O),
-                                                 ATT_SLOT(O),
+                                                 .build_part = product,
+                                                 .reads = ATT_SLOT(P16) | ATT_SLOT(O),
                                                  .reads_part = QUARTER,
-                                                 .flags = PIPE_PRODUCT,
-                                                 .build_part = product};
+                                                 .writes = ATT_SLOT(O),
+                                                 .flags = PIPE_PRODUCT};
 
 /* Sets s->plan to the kernel's pipeline. Asserts that LDS has room for its buffers. */
 static void choose_pipeline(struct mla *s)

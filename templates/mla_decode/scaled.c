@@ -152,21 +152,21 @@ static void product(void *context)
 
 const struct pipe_op mla_scaled_exponent = {"exponent", find_exponent, ATT_SLOT(S) | ATT_SLOT(M),
                                             ATT_SLOT(S) | ATT_SLOT(EXPONENT), .flags = 0};
-const struct pipe_op mla_scaled_store_p = {"P to LDS", store_weights,
-                                           ATT_SLOT(P16) | ATT_SLOT(EXPONENT) | ATT_SLOT(M), 0,
-                                           .lds_writes = P_LDS};
+const struct pipe_op mla_scaled_store_p = {
+    "P to LDS", .build = store_weights, .reads = ATT_SLOT(P16) | ATT_SLOT(EXPONENT) | ATT_SLOT(M),
+    .lds_writes = P_LDS};
 const struct pipe_op mla_scaled_agree = {"agree",
-                                         agree,
-                                         CARRIED | ATT_SLOT(EXPONENT),
-                                         CARRIED | ATT_SLOT(E),
+                                         .build = agree,
+                                         .reads = CARRIED | ATT_SLOT(EXPONENT),
+                                         .writes = CARRIED | ATT_SLOT(E),
                                          .lds_reads = P_LDS,
                                          .flags = PIPE_BRANCH};
 const struct pipe_op mla_scaled_sum = {"sum P", sum_weights,
                                        ATT_SLOT(P) | ATT_SLOT(EXPONENT) | ATT_SLOT(M) | ATT_SLOT(L),
                                        ATT_SLOT(L), .flags = 0};
 const struct pipe_op mla_scaled_product = {"PV",
-                                           product,
-                                           ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
-                                           ATT_SLOT(O),
+                                           .build = product,
+                                           .reads = ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
+                                           .writes = ATT_SLOT(O),
                                            .lds_reads = P_LDS,
                                            .flags = PIPE_PRODUCT};

@@ -132,8 +132,10 @@ static void sum_scores(void *context)
 
 #define S_LDS (1u << MLA_LDS_S)
 
-const struct pipe_op mla_store_s = {"S to LDS", store_scores, ATT_SLOT(S), 0, .lds_writes = S_LDS};
-const struct pipe_op mla_read_s = {"read S", read_scores, 0, ATT_SLOT(TOP), .lds_reads = S_LDS};
+const struct pipe_op mla_store_s = {"S to LDS", .build = store_scores, .reads = ATT_SLOT(S),
+                                    .lds_writes = S_LDS};
+const struct pipe_op mla_read_s = {"read S", .build = read_scores, .writes = ATT_SLOT(TOP),
+                                   .lds_reads = S_LDS};
 const struct pipe_op mla_sum_s = {"sum S", sum_scores, ATT_SLOT(TOP), ATT_SLOT(S), .flags = 0};
 
 /* ---- The end of an item: waves exchange m and l ---- */

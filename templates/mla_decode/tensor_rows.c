@@ -98,12 +98,11 @@ static void move_queries(struct mla *s)
     for (unsigned i = 0; i < mla_count_parts(s); i++) {
         const struct part *const p = &s->source.part[i];
         const struct tir_value first = tir_i64(b, (int64_t)(p->first * bytes));
-        const struct tir_rows r = {
-            .base = tir_add(b, tir_add(b, tir_arg(b, ARG_Q, TIR_I64), first), from),
-            .stride = stride,
-            .there = left,
-            .rows = own,
-            .bytes = p->width * bytes};
+        const struct tir_rows r = {.base = tir_add(b, att_at(b, ARG_Q, first), from),
+                                   .stride = stride,
+                                   .there = left,
+                                   .rows = own,
+                                   .bytes = p->width * bytes};
         tir_tensor_to_lds(b, QUERIES, &r, query_place(s, p), r.bytes, p->lds.pad * bytes);
     }
 }
@@ -160,12 +159,12 @@ static void settle(void *context)
     tir_settle(&s->d.b, GAP);
 }
 
-const struct pipe_op mla_settle = {"settle", settle, ATT_SLOT(O), 0, .flags = 0};
-const struct pipe_op mla_find_row_page = {"find pages", find_page, 0, ATT_SLOT(K_PAGES),
-                                          .flags = 0};
-const struct pipe_op mla_move_rows = {
-    "block to LDS",     move_rows, ATT_SLOT(K_PAGES), 0, .lds_writes = 1u << MLA_LDS_BLOCK,
-    .flags = PIPE_ASYNC};
+const struct pipe_op mla_settle = {"settle", .build = settle, .reads = ATT_SLOT(O)};
+const struct pipe_op mla_find_row_page = {"find pages", .build = find_page,
+                                          .writes = ATT_SLOT(K_PAGES)};
+const struct pipe_op mla_move_rows = {"block to LDS", .build = move_rows,
+                                      .reads = ATT_SLOT(K_PAGES), .lds_writes = 1u << MLA_LDS_BLOCK,
+                                      .flags = PIPE_ASYNC};
 const struct pipe_op mla_sum_rounded = {"sum P", sum_rounded, ATT_SLOT(P16) | ATT_SLOT(L),
                                         ATT_SLOT(L), .flags = 0};
 const struct pipe_op mla_moved_product = {"PV", multiply_values,

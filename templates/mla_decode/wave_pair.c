@@ -166,12 +166,9 @@ const struct pipe_op mla_pair_rescale = {
     CARRIED | ATT_SLOT(P16) | ATT_SLOT(TOP), .flags = PIPE_BRANCH};
 const struct pipe_op mla_pair_sum = {"sum P", add_sum, ATT_SLOT(L) | ATT_SLOT(TOP), ATT_SLOT(L),
                                      .flags = 0};
-const struct pipe_op mla_pair_product = {"PV",
-                                         NULL,
-                                         ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
-                                         ATT_SLOT(O),
-                                         .flags = PIPE_PRODUCT,
-                                         .build_part = product};
+const struct pipe_op mla_pair_product = {"PV", .build_part = product,
+                                         .reads = ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
+                                         .writes = ATT_SLOT(O), .flags = PIPE_PRODUCT};
 
 /* ---- Q of wave pairs, through LDS ----
  *

@@ -342,12 +342,8 @@ const struct pipe_op mla_lines_store_p = {"P to LDS", store_weights, ATT_SLOT(P)
 const struct pipe_op mla_lines_read_p = {"read P", load_weights, .writes = ATT_SLOT(P16),
                                          .lds_reads = P_LDS};
 const struct pipe_op mla_lines_sum = {"sum P", sum_weights, ATT_SLOT(P), ATT_SLOT(TOP), .flags = 0};
-const struct pipe_op mla_lines_read_c = {"read c",
-                                         NULL,
-                                         0,
-                                         ATT_SLOT(V),
-                                         .lds_reads = 1u << MLA_LDS_FIRST | 1u << MLA_LDS_LAST,
-                                         .build_part = read_c};
+const struct pipe_op mla_lines_read_c = {"read c", .build_part = read_c, .writes = ATT_SLOT(V),
+                                         .lds_reads = 1u << MLA_LDS_FIRST | 1u << MLA_LDS_LAST};
 const struct pipe_op mla_lines_rescale = {"rescale", rescale, CARRIED | ATT_SLOT(P16), CARRIED,
                                           .flags = PIPE_BRANCH};
 const struct pipe_op mla_lines_scales = {
@@ -566,7 +562,7 @@ void mla_exchange_pass(struct mla *s)
     s->d.value.width = s->d.output.rows;
     s->d.first_value = att_times(b, mla_one_wave_half(s), s->d.output.rows);
     const struct tir_value n = mla_count_blocks(s);
-    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if some = att_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)));
     s->last_block = att_plus(b, n, -1);
     const struct split_kv_places places = load_queries(s);
     walk(s, n, begun, &places);

@@ -314,9 +314,10 @@ const struct pipe_op mla_max = {"max", find_max, ATT_SLOT(S) | ATT_SLOT(M), STEP
                                 .flags = PIPE_BRANCH};
 const struct pipe_op mla_own_max = {"max", find_own_max, ATT_SLOT(S) | ATT_SLOT(M),
                                     STEP | ATT_SLOT(S), .flags = PIPE_BRANCH};
-const struct pipe_op mla_store_tops = {"max to LDS", store_tops, ATT_SLOT(S), 0,
+const struct pipe_op mla_store_tops = {"max to LDS", .build = store_tops, .reads = ATT_SLOT(S),
                                        .lds_writes = S_LDS};
-const struct pipe_op mla_read_tops = {"read max", read_tops, 0, ATT_SLOT(TOP), .lds_reads = S_LDS};
+const struct pipe_op mla_read_tops = {"read max", .build = read_tops, .writes = ATT_SLOT(TOP),
+                                      .lds_reads = S_LDS};
 const struct pipe_op mla_shared_max = {"max", find_shared_max, ATT_SLOT(TOP) | ATT_SLOT(M),
                                        STEP | ATT_SLOT(M), .flags = PIPE_BRANCH};
 const struct pipe_op mla_make_p = {"exp2", make_weights, ATT_SLOT(S) | ATT_SLOT(EXPONENT),
@@ -326,20 +327,21 @@ const struct pipe_op mla_rescale_own = {"rescale", rescale_own,
                                         ATT_SLOT(L) | ATT_SLOT(O), .flags = PIPE_BRANCH};
 const struct pipe_op mla_sum = {"sum P", sum_weights, ATT_SLOT(P) | ATT_SLOT(GROWN) | ATT_SLOT(L),
                                 ATT_SLOT(L), .flags = 0};
-const struct pipe_op mla_store_p = {"P to LDS", store_weights, ATT_SLOT(P16) | ATT_SLOT(GROWN), 0,
-                                    .lds_writes = P_LDS};
-const struct pipe_op mla_store_own_p = {"P to LDS", store_own_weights, ATT_SLOT(P16) | STEP, 0,
-                                        .lds_writes = P_LDS};
-const struct pipe_op mla_read_alpha = {"read alpha", read_alpha, 0, ATT_SLOT(E),
+const struct pipe_op mla_store_p = {"P to LDS", .build = store_weights,
+                                    .reads = ATT_SLOT(P16) | ATT_SLOT(GROWN), .lds_writes = P_LDS};
+const struct pipe_op mla_store_own_p = {"P to LDS", .build = store_own_weights,
+                                        .reads = ATT_SLOT(P16) | STEP, .lds_writes = P_LDS};
+const struct pipe_op mla_read_alpha = {"read alpha", .build = read_alpha, .writes = ATT_SLOT(E),
                                        .lds_reads = P_LDS};
 const struct pipe_op mla_rescale = {"rescale", rescale, ATT_SLOT(E) | ATT_SLOT(O), ATT_SLOT(O),
                                     .flags = PIPE_BRANCH};
 const struct pipe_op mla_rescale_columns = {
     "rescale", rescale_by_columns, ATT_SLOT(E) | ATT_SLOT(O), ATT_SLOT(O), .flags = PIPE_BRANCH};
 const struct pipe_op mla_agree = {"agree",
-                                  agree,
-                                  CARRIED | ATT_SLOT(P) | ATT_SLOT(EXPONENT),
-                                  CARRIED | ATT_SLOT(E),
+                                  .build = agree,
+                                  .reads = CARRIED | ATT_SLOT(P) | ATT_SLOT(EXPONENT),
+                                  .writes = CARRIED | ATT_SLOT(E),
                                   .lds_reads = P_LDS,
                                   .flags = PIPE_BRANCH};
-const struct pipe_op mla_read_p = {"read P", read_weights, 0, ATT_SLOT(P16), .lds_reads = P_LDS};
+const struct pipe_op mla_read_p = {"read P", .build = read_weights, .writes = ATT_SLOT(P16),
+                                   .lds_reads = P_LDS};

@@ -73,8 +73,7 @@ static struct sequences measure(const struct att_scan *scan, struct tir_builder 
 struct tir_value att_plan_tile_words(struct tir_builder *b, enum att_plan_word word)
 {
     const struct tir_value most = tir_arg(b, ARG_MOST_TILES, TIR_I32);
-    return tir_add(b, tir_arg(b, ARG_TILE_INFO, TIR_I64),
-                   att_wide(b, att_times(b, most, (int)word * WORD)));
+    return att_at(b, ARG_TILE_INFO, att_wide(b, att_times(b, most, (int)word * WORD)));
 }
 
 /* Writes `a`, a number of kind `word` for each lane's tile, at byte offset `at` of tile_info; an

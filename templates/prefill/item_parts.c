@@ -205,14 +205,13 @@ static struct tir_value ticket_of(struct prefill *p, const struct sum *s)
     const struct tir_value kv_heads = tir_div(b, tir_arg(b, ARG_HEADS, TIR_I32), s->gqa);
     const struct tir_value kv_head = tir_div(b, s->first_head, s->gqa);
     const struct tir_value line = tir_add(b, tir_mul(b, s->parts.first, kv_heads), kv_head);
-    return tir_add(b, tir_arg(b, ARG_TICKETS, TIR_I64),
-                   tir_mul(b, att_wide(b, line), tir_i64(b, ATT_TICKET_LINE)));
+    return att_at(b, ARG_TICKETS, att_wide_times(b, line, ATT_TICKET_LINE));
 }
 
 void prefill_share_part(struct prefill *p, const struct prefill_part *part)
 {
     struct tir_builder *b = &p->b;
-    struct tir_if cut = tir_begin_if(b, tir_cmp_ge(b, part->row, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if cut = att_begin_if(b, tir_cmp_ge(b, part->row, tir_i32(b, 0)));
     struct sum s = describe_sum(p, part);
     att_share_parts(&(struct att_share){.b = b,
                                         .waves = p->tile->waves,

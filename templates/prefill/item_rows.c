@@ -349,7 +349,7 @@ void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value 
         factor = tir_mul(b, factor, att_like(b, p->source.v.scale, factor));
     o = att_scaled(b, o, factor);
     const struct tir_value lse = att_softmax_lse(b, &end);
-    struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);
+    struct tir_if whole = att_begin_if(b, final);
     write_result(p, lse, o);
     tir_else(b, &whole, NULL);
     write_part(p, lse, o);

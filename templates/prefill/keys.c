@@ -524,35 +524,36 @@ struct tir_value prefill_key_of_block(void *family, struct tir_value index)
 #define K_LDS (1u << PREFILL_LDS_K)
 #define V_LDS (1u << PREFILL_LDS_V)
 
-const struct pipe_op prefill_find_k_entry = {"entry of K", find_k_entry, 0, 0, .flags = 0};
-const struct pipe_op prefill_find_v_entry = {"entry of V", find_v_entry, 0, 0, .flags = 0};
-const struct pipe_op prefill_find_k = {"find K", find_k, 0, ATT_SLOT(K_PAGES), .flags = 0};
-const struct pipe_op prefill_issue_k = {
-    "K to LDS", NULL, 0, 0, .lds_writes = K_LDS, .flags = PIPE_ASYNC, .build_part = issue_k};
-const struct pipe_op prefill_load_k = {"load K", NULL, ATT_SLOT(K_PAGES), ATT_SLOT(K_DATA),
-                                       .build_part = issue_k};
-const struct pipe_op prefill_store_k = {"store K", store_k, ATT_SLOT(K_DATA), 0,
+const struct pipe_op prefill_find_k_entry = {"entry of K", .build = find_k_entry};
+const struct pipe_op prefill_find_v_entry = {"entry of V", .build = find_v_entry};
+const struct pipe_op prefill_find_k = {"find K", .build = find_k, .writes = ATT_SLOT(K_PAGES)};
+const struct pipe_op prefill_issue_k = {"K to LDS", .build_part = issue_k, .lds_writes = K_LDS,
+                                        .flags = PIPE_ASYNC};
+const struct pipe_op prefill_load_k = {"load K", .build_part = issue_k, .reads = ATT_SLOT(K_PAGES),
+                                       .writes = ATT_SLOT(K_DATA)};
+const struct pipe_op prefill_store_k = {"store K", .build = store_k, .reads = ATT_SLOT(K_DATA),
                                         .lds_writes = K_LDS};
-const struct pipe_op prefill_find_v = {"find V", find_v, 0, ATT_SLOT(V_PAGES), .flags = 0};
-const struct pipe_op prefill_load_mask = {"load mask", load_mask, 0, ATT_SLOT(MASK), .flags = 0};
+const struct pipe_op prefill_find_v = {"find V", .build = find_v, .writes = ATT_SLOT(V_PAGES)};
+const struct pipe_op prefill_load_mask = {"load mask", .build = load_mask,
+                                          .writes = ATT_SLOT(MASK)};
 const struct pipe_op prefill_check_mask = {"check mask", check_mask, ATT_SLOT(MASK), ATT_SLOT(MASK),
                                            .flags = 0};
-const struct pipe_op prefill_read_k = {
-    "read K", NULL, 0, ATT_SLOT(K), .lds_reads = K_LDS, .build_part = read_k};
+const struct pipe_op prefill_read_k = {"read K", .build_part = read_k, .writes = ATT_SLOT(K),
+                                       .lds_reads = K_LDS};
 const struct pipe_op prefill_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
                                            .flags = PIPE_PRODUCT};
-const struct pipe_op prefill_issue_v = {"V to LDS",         issue_v, 0, 0, .lds_writes = V_LDS,
+const struct pipe_op prefill_issue_v = {"V to LDS", .build = issue_v, .lds_writes = V_LDS,
                                         .flags = PIPE_ASYNC};
-const struct pipe_op prefill_load_v = {"load V", issue_v, 0, ATT_SLOT(V_DATA), .flags = 0};
+const struct pipe_op prefill_load_v = {"load V", .build = issue_v, .writes = ATT_SLOT(V_DATA)};
 const struct pipe_op prefill_load_v_pages = {"load V", issue_v, ATT_SLOT(V_PAGES), ATT_SLOT(V_DATA),
                                              .flags = 0};
 const struct pipe_op prefill_clear_v = {"clear V", clear_v, ATT_SLOT(V_DATA), ATT_SLOT(V_READY),
                                         .flags = PIPE_BRANCH};
-const struct pipe_op prefill_store_v = {"store V", store_v, ATT_SLOT(V_DATA), 0,
+const struct pipe_op prefill_store_v = {"store V", .build = store_v, .reads = ATT_SLOT(V_DATA),
                                         .lds_writes = V_LDS};
-const struct pipe_op prefill_store_v_ready = {"store V", store_v, ATT_SLOT(V_READY), 0,
-                                              .lds_writes = V_LDS};
-const struct pipe_op prefill_read_v = {
-    "read V", NULL, 0, ATT_SLOT(V), .lds_reads = V_LDS, .build_part = read_v};
-const struct pipe_op prefill_read_v_rest = {"read V rest", read_v_rest, 0, ATT_SLOT(V_REST),
-                                            .lds_reads = V_LDS};
+const struct pipe_op prefill_store_v_ready = {"store V", .build = store_v,
+                                              .reads = ATT_SLOT(V_READY), .lds_writes = V_LDS};
+const struct pipe_op prefill_read_v = {"read V", .build_part = read_v, .writes = ATT_SLOT(V),
+                                       .lds_reads = V_LDS};
+const struct pipe_op prefill_read_v_rest = {"read V rest", .build = read_v_rest,
+                                            .writes = ATT_SLOT(V_REST), .lds_reads = V_LDS};

@@ -205,7 +205,7 @@ static void give_part(struct prefill *p, const struct state *s, unsigned i)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value second = tir_cmp_gt(b, p->work.group, tir_i32(b, 0));
-    struct tir_if branch = tir_begin_if(b, second, false, NULL, 0);
+    struct tir_if branch = att_begin_if(b, second);
     const struct tir_value o = tir_transpose(b, att_part(&p->b, s->o, i, p->merge_parts));
     const struct tir_layout lds = prefill_merge_lds(p);
     tir_tile_lds_store(b, p->k.panels[0].buffer, o, &lds);
@@ -307,7 +307,7 @@ static void store_lse(struct prefill *p, const struct att_softmax_end *end)
     const struct tir_value lse_at =
         tir_sub(b, prefill_head_base(p, ATT_HEADS(LSE), token, p->work.head, PREFILL_OUT_BYTES),
                 tir_arg(b, ARG_LSE, TIR_I64));
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_LSE, TIR_I64), tir_mul(b, lse_at, two));
+    const struct tir_value base = att_at(b, ARG_LSE, tir_mul(b, lse_at, two));
     const struct tir_value step = tir_convert(
         b, tir_mul(b, att_stride(b, ARG_LSE_TOKEN_STRIDE, PREFILL_OUT_BYTES), two), TIR_I32);
     tir_tile_store(b, att_view(b, base, rows, step, 4, 0), tir_i32(b, 0), tir_transpose(b, lse));
@@ -330,7 +330,7 @@ static void finish(struct prefill *p, const struct prefill_out_place *place, con
     const struct tir_type o_type = tir_typeof(b->f, s->o);
     struct tir_value factor = end.inverse;
     if (p->source.v.scale.id)
-        factor = tir_mul(b, factor, tir_splat(b, p->source.v.scale, tir_typeof(b->f, factor)));
+        factor = tir_mul(b, factor, att_like(b, p->source.v.scale, factor));
     const struct tir_value o = tir_mul(b, s->o, tir_broadcast(b, factor, o_type));
     const struct tir_value rows = tir_sub(b, p->work.q_len, p->work.row0);
     const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
@@ -415,7 +415,7 @@ void prefill_finish(struct prefill *p, const struct prefill_out_place *place)
     s.l = tir_col_sum(b, s.l);
     merge_groups(p, &s);
     const struct tir_value first = tir_cmp_eq(b, p->work.group, tir_i32(b, 0));
-    struct tir_if branch = tir_begin_if(b, first, false, NULL, 0);
+    struct tir_if branch = att_begin_if(b, first);
     finish(p, place, &s);
     tir_end_if(b, &branch, NULL);
 }

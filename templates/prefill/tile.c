@@ -670,6 +670,5 @@ bool prefill_check(const struct att_variant *v, const struct tir_machine *m, str
         return false;
     if (!check_dims(v, why))
         return false;
-    struct att_tile tile;
-    return att_find_tile(v, m, &tile, why);
+    return att_check_tile(v, m, why);
 }

@@ -61,7 +61,7 @@ static void load_item(struct prefill *p, struct tir_value index, struct tir_valu
 {
     struct tir_builder *b = &p->b;
     const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 5));
-    const struct tir_value item = tir_add(b, tir_arg(b, ARG_WORK_INFO, TIR_I64), at);
+    const struct tir_value item = att_at(b, ARG_WORK_INFO, at);
     for (int i = 0; i < N_WORDS; i++)
         w[i] = tir_scalar_load(b, item, tir_i32(b, 4 * i), TIR_I32);
     tir_anchor_all(b, w, N_WORDS);
@@ -119,7 +119,7 @@ void prefill_find_item_position(struct prefill *p)
         .q_len = p->work.q_len,
         .kv_len = p->work.kv_len,
         .end = p->item.end_key,
-        .diagonal = tir_add(b, r.token, tir_splat(b, p->item.position, tir_typeof(b->f, r.token))),
+        .diagonal = tir_add(b, r.token, att_like(b, p->item.position, r.token)),
         .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
         .head = r.head,
     };
@@ -131,9 +131,8 @@ void prefill_find_item_position(struct prefill *p)
     if (!att_has_mask_rows(p->v))
         return;
     const struct tir_value before = tir_sub(b, p->item.first_token, p->work.q_begin);
-    at->mask_row =
-        att_mask_row(&p->attention, p->work.sequence,
-                     tir_add(b, r.token, tir_splat(b, before, tir_typeof(b->f, r.token))));
+    at->mask_row = att_mask_row(&p->attention, p->work.sequence,
+                                tir_add(b, r.token, att_like(b, before, r.token)));
     prefill_find_last_keys(p);
 }
 

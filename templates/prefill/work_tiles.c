@@ -306,7 +306,7 @@ static struct tir_if begin_fetch_ahead(struct prefill *p, const struct next_tile
 {
     struct tir_value now[N_FIELDS];
     get_work(p, now);
-    const struct tir_if there = tir_begin_if(&p->b, next->exists, false, NULL, 0);
+    const struct tir_if there = att_begin_if(&p->b, next->exists);
     set_work(p, next->at);
     prefill_fetch(p);
     set_work(p, now);
@@ -331,8 +331,7 @@ static void work_on_tile(struct prefill *p, const struct next_tile *next,
 {
     struct tir_builder *const b = &p->b;
     const bool ahead = next && prefill_fetches_ahead(p);
-    struct tir_if exists,
-        some = tir_begin_if(b, tir_cmp_lt(b, p->work.row0, p->work.q_len), false, NULL, 0);
+    struct tir_if exists, some = att_begin_if(b, tir_cmp_lt(b, p->work.row0, p->work.q_len));
     attend(p);
     if (ahead) {
         exists = begin_fetch_ahead(p, next);

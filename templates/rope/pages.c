@@ -198,7 +198,7 @@ static void visit_tile(struct side *d)
     p->inverse = scale_heads(d, absmax);
     for (int i = 0; i < d->kept; i++) {
         const struct tir_value token = att_plus(b, p->wave, i * p->waves);
-        struct tir_if there = tir_begin_if(b, tir_cmp_lt(b, token, d->n), false, NULL, 0);
+        struct tir_if there = att_begin_if(b, tir_cmp_lt(b, token, d->n));
         store_token(d, token, &kept[i]);
         tir_end_if(b, &there, NULL);
     }
@@ -239,7 +239,7 @@ static void visit_nowhere(struct rope *p, const struct rope_source *of, bool val
         tir_begin_for(b, tir_add(b, first, p->wave), end, tir_i32(b, p->waves), NULL, 0);
     p->token = loop.index;
     rope_load_slot(p);
-    struct tir_if nowhere = tir_begin_if(b, tir_cmp_lt(b, p->slot, tir_i64(b, 0)), false, NULL, 0);
+    struct tir_if nowhere = att_begin_if(b, tir_cmp_lt(b, p->slot, tir_i64(b, 0)));
     if (!value && p->v->rope != ATT_ROPE_NONE)
         rope_find_angles(p);
     struct rope_source s = all_heads(p, of);
@@ -263,7 +263,7 @@ void rope_visit_pages(struct rope *p, struct rope_source *of, enum rope_part par
     if (p->v->keep_kv)
         visit_nowhere(p, of, value, first, end);
     const struct tir_value slots = tir_arg(b, ARG_SLOT_MAPPING, TIR_I64);
-    struct tir_if cached = tir_begin_if(b, tir_cmp_ne(b, slots, tir_i64(b, 0)), false, NULL, 0);
+    struct tir_if cached = att_begin_if(b, tir_cmp_ne(b, slots, tir_i64(b, 0)));
     struct att_page_runs runs;
     const struct att_page_run run = att_begin_page_runs(c, first, end, &runs);
     visit_run(p, of, value, &run, lds);

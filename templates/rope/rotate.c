@@ -36,8 +36,8 @@ static struct tir_value load_angles(struct rope *p, struct tir_value position, u
     struct tir_builder *b = &p->b;
     const bool wide = p->v->cos_sin == ATT_COS_SIN_F32;
     const int half = rope_rotary_dim(p->v) / 2, size = wide ? sizeof(float) : ROPE_ELEM;
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_COS_SIN, TIR_I64),
-                                          tir_mul(b, position, tir_i64(b, 2 * half * size)));
+    const struct tir_value base =
+        att_at(b, ARG_COS_SIN, tir_mul(b, position, tir_i64(b, 2 * half * size)));
     int first;
     struct tir_type t = pairs_of(p, piece, &first);
     t.dtype = (uint8_t)rope_angle_dtype(p);
@@ -73,7 +73,7 @@ static struct tir_value load_position(struct rope *p, int stream)
 /* Returns the i32 argument `arg` in every element of the type of `like`. */
 static struct tir_value vector_of(struct rope *p, const char *arg, struct tir_value like)
 {
-    return tir_splat(&p->b, tir_arg(&p->b, arg, TIR_I32), tir_typeof(p->b.f, like));
+    return att_like(&p->b, tir_arg(&p->b, arg, TIR_I32), like);
 }
 
 /* Returns a mask (i32): all bits set in elements with a < b, else 0. a - b must not overflow. A

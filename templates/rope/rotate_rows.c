@@ -29,9 +29,8 @@ static struct tir_value load_angles(struct tir_builder *b, const struct rope_ang
     } else {
         pair = column_bits(b, t, half - 1);
     }
-    const struct tir_value row =
-        tir_mul(b, att_wide(b, a->position), tir_i64(b, (int64_t)dim * FLOAT));
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_COS_SIN, TIR_I64), row);
+    const struct tir_value base =
+        att_at(b, ARG_COS_SIN, att_wide_times(b, a->position, (int64_t)dim * FLOAT));
     const struct tir_value at =
         tir_convert(b, tir_mul(b, pair, tir_int_like(b, pair, FLOAT)), TIR_I64);
     return tir_tile_gather(b, base, at, tir_i32(b, sine ? half * FLOAT : 0),

@@ -161,7 +161,7 @@ static void write_cache(struct rope *p, const struct group *g, struct tir_value 
     const struct tir_value stride = att_stride(b, ARG_V_HEAD_STRIDE, c->size);
     const struct tir_value rows =
         tir_add(b, att_cache_slot_row(c, g->slot), steps(p, g->head, stride));
-    struct tir_if runs = tir_begin_if(b, att_cache_has_runs(c, g->slot), false, NULL, 0);
+    struct tir_if runs = att_begin_if(b, att_cache_has_runs(c, g->slot));
     for (unsigned i = 0; i < g->tiles.n; i++)
         att_cache_store_runs(c, rows, g->tiles.first[i], raw[i]);
     tir_else(b, &runs, NULL);

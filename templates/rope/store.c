@@ -128,7 +128,7 @@ void rope_write_cache(struct rope *p, const struct rope_source *s, const struct 
 {
     struct tir_builder *b = &p->b;
     const struct att_cache *c = &t->cache;
-    struct tir_if some = tir_begin_if(b, tir_cmp_ge(b, p->slot, tir_i64(b, 0)), false, NULL, 0);
+    struct tir_if some = att_begin_if(b, tir_cmp_ge(b, p->slot, tir_i64(b, 0)));
     struct tir_value stored[ROPE_MAX_SPANS];
     memcpy(stored, raw, sizeof(stored));
     if (c->dtype != p->dtype) {

@@ -41,8 +41,7 @@ static void load_global(struct rope *p, const struct rope_source *s, const struc
 {
     struct tir_builder *b = &p->b;
     const int stride = t->stride ? t->stride : (int)s->shape->dim;
-    const struct tir_value base =
-        tir_add(b, tir_arg(b, t->tensor, TIR_I64), tir_i64(b, t->first * ROPE_ELEM));
+    const struct tir_value base = att_at(b, t->tensor, tir_i64(b, t->first * ROPE_ELEM));
     rope_load(p, s->shape, base, s->all, tir_i32(b, stride * ROPE_ELEM), row, false, raw);
 }
 
@@ -104,7 +103,7 @@ void rope_keep_vectors(struct rope *p, struct rope_source of[ROPE_SOURCES])
     const struct tir_value lds = tir_lds_buffer(b, ROOM, 16);
     for (unsigned i = 0; i < n; i++)
         t[i]->lds = tir_add(b, lds, t[i]->lds);
-    struct tir_if keep = tir_begin_if(b, p->keeps_vectors, false, NULL, 0);
+    struct tir_if keep = att_begin_if(b, p->keeps_vectors);
     for (unsigned i = 0; i < n; i++)
         fill(p, owner[i], t[i]);
     tir_end_if(b, &keep, NULL);

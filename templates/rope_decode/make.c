@@ -79,8 +79,7 @@ static void load_rows(struct rope *p, const struct tensor *from, struct tir_valu
               zero, false, raw);
     if (!p->v->bias)
         return;
-    const struct tir_value first =
-        tir_add(b, tir_arg(b, from->bias, TIR_I64), att_wide(b, att_times(b, head, bytes)));
+    const struct tir_value first = att_at(b, from->bias, att_wide(b, att_times(b, head, bytes)));
     rope_load(p, shape, first, n, repeat ? zero : tir_i32(b, bytes), zero, false, bias);
 }
 

@@ -41,7 +41,7 @@ struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item)
     enum { SEQUENCE = 0, PARTIAL = 1, FIRST_KEY = 4, END_KEY = 5, BYTE_BITS = 5 };
     const struct tir_value zero = tir_i32(b, 0);
     const struct tir_value at = tir_shl(b, att_wide(b, item), tir_i64(b, BYTE_BITS));
-    const struct tir_value info = tir_add(b, tir_arg(b, ARG_WORK_INFO, TIR_I64), at);
+    const struct tir_value info = att_at(b, ARG_WORK_INFO, at);
     struct att_list l = {
         .b = b,
         .part = zero,
@@ -115,8 +115,8 @@ struct tir_value att_list_slots(const struct att_list *l, struct tir_value at)
 {
     struct tir_builder *b = l->b;
     const struct tir_value sequence = att_entry_or(l->b, ARG_ROW_SEQUENCES, l->row, l->row);
-    const struct tir_value row = att_offset(b, sequence, ARG_BLOCK_TABLE_STRIDE, 4);
-    const struct tir_value table = tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), row);
+    const struct tir_value table =
+        att_at(b, ARG_BLOCK_TABLE, att_offset(b, sequence, ARG_BLOCK_TABLE_STRIDE, 4));
     const struct att_paging paging = att_paging_by_argument(b, false);
     const struct tir_value entry = att_page_of(&paging, at);
     const struct tir_value page = att_list_gather(l, table, entry, TIR_I32);

@@ -489,8 +489,7 @@ static void keep_with_ties(const struct att_select *s, const struct held *h,
 static void keep(const struct att_select *s, const struct held *h, const struct kept *kept)
 {
     struct tir_builder *b = s->b;
-    struct tir_if branch =
-        tir_begin_if(b, tir_cmp_eq(b, kept->ties, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if branch = att_begin_if(b, tir_cmp_eq(b, kept->ties, tir_i32(b, 0)));
     keep_above(s, h, kept->above);
     tir_else(b, &branch, NULL);
     keep_with_ties(s, h, kept);
@@ -670,7 +669,7 @@ static void append_tiles(const struct att_select *s, struct tir_value limit,
 {
     struct tir_builder *b = s->b;
     const struct tir_value some = tir_cmp_gt(b, count_own(s, limit, keys), tir_i32(b, 0));
-    struct tir_if branch = tir_begin_if(b, some, false, NULL, 0);
+    struct tir_if branch = att_begin_if(b, some);
     for (unsigned j = 0; j < s->each; j++)
         to = att_select_append(s, limit, keys[j], tir_add(b, first, att_select_place(s, j)), to);
     tir_end_if(b, &branch, NULL);
@@ -742,7 +741,7 @@ struct tir_value att_select_whole(const struct att_select *s, const struct tir_v
     }
     clear_histograms(s, HISTOGRAMS);
     const struct sums sums = add_waves(s, zero, count_own(s, all, keys));
-    struct tir_if many = tir_begin_if(b, tir_cmp_gt(b, sums.all, k), false, NULL, 0);
+    struct tir_if many = att_begin_if(b, tir_cmp_gt(b, sums.all, k));
     struct limit limit = anything(s, k);
     const struct kept kept = find_limit(s, &h, &limit, k, k, 0);
     keep(s, &h, &kept);

@@ -161,7 +161,9 @@ static void await_beside(struct split_kv *d, const struct tir_value w[WORK_WORDS
     tir_anchor_all(&d->b, all, WORK_WORDS + d->n_beside);
 }
 
-struct tir_value split_kv_query_heads(struct split_kv *d, struct tir_value heads)
+/* Returns `heads` (i32), an index or a number of KV heads, times the number of query heads of a KV
+ * head. */
+static struct tir_value query_heads(struct split_kv *d, struct tir_value heads)
 {
     if (d->head_groups <= 1)
         return tir_mul(&d->b, heads, d->gqa);
@@ -170,7 +172,7 @@ struct tir_value split_kv_query_heads(struct split_kv *d, struct tir_value heads
 
 struct tir_value split_kv_first_head(struct split_kv *d)
 {
-    const struct tir_value first = split_kv_query_heads(d, d->item.kv_head);
+    const struct tir_value first = query_heads(d, d->item.kv_head);
     if (d->head_groups <= 1)
         return first;
     return tir_add(&d->b, first, tir_mul(&d->b, d->head_group, d->gqa));
@@ -200,7 +202,7 @@ static void read_item(struct split_kv *d, struct tir_value index, struct tir_val
     struct tir_if listed =
         tir_begin_if(b, att_is_given(b, ARG_WORK_INDPTR), false, i32, WORK_WORDS);
     const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 5));
-    const struct tir_value item = tir_add(b, tir_arg(b, ARG_WORK_INFO, TIR_I64), at);
+    const struct tir_value item = att_at(b, ARG_WORK_INFO, at);
     for (int i = 0; i < WORK_WORDS; i++)
         w[i] = tir_scalar_load(b, item, tir_i32(b, 4 * i), TIR_I32);
     const bool beside = d->n_beside > 0;
@@ -211,7 +213,7 @@ static void read_item(struct split_kv *d, struct tir_value index, struct tir_val
     w[SEQUENCE] = tir_div(b, index, kv_heads);
     w[HEAD] = tir_sub(b, index, tir_mul(b, w[SEQUENCE], kv_heads));
     if (beside)
-        w[HEAD] = split_kv_query_heads(d, w[HEAD]);
+        w[HEAD] = query_heads(d, w[HEAD]);
     w[PARTIAL] = tir_i32(b, -1);
     find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* also sets w[END_TOKEN], the next word */
     w[FIRST_KEY] = w[KEYS_AFTER] = tir_i32(b, 0);
@@ -231,11 +233,10 @@ static struct tir_value table_of(struct split_kv *d, struct tir_value sequence)
     if (d->v->page_table == ATT_PAGE_TABLE_BLOCKS) {
         const struct tir_value stride =
             tir_mul(b, tir_arg(b, ARG_BLOCK_TABLE_STRIDE, TIR_I64), four);
-        return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
-                       tir_mul(b, att_wide(b, sequence), stride));
+        return att_at(b, ARG_BLOCK_TABLE, tir_mul(b, att_wide(b, sequence), stride));
     }
     const struct tir_value first = att_wide(b, att_far_entry(b, ARG_KV_INDPTR, sequence, TIR_I32));
-    return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, first, four));
+    return att_at(b, ARG_KV_INDICES, tir_mul(b, first, four));
 }
 
 /* Returns the alignment of an item's first key: the key's index is a multiple of the result. Loads

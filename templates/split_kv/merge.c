@@ -164,7 +164,7 @@ static void hand_over(struct split_kv *d, struct split_kv_state *s, unsigned fro
 {
     struct tir_builder *b = &d->b;
     const struct tir_value slot = att_plus(b, d->wave, -(int)from);
-    struct tir_if giver = tir_begin_if(b, tir_cmp_ult(b, slot, tir_i32(b, (int)n)), false, NULL, 0);
+    struct tir_if giver = att_begin_if(b, tir_cmp_ult(b, slot, tir_i32(b, (int)n)));
     store_state(d, tir_add(b, d->lds, att_times(b, slot, (int)slot_bytes(d))), s);
     tir_end_if(b, &giver, NULL);
     att_lds_barrier(b);
@@ -329,7 +329,7 @@ void split_kv_end_item(struct split_kv *d, struct split_kv_state *s)
         return;
     }
     hand_over_all(d, s);
-    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if first = att_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)));
     split_kv_write_state(d, s);
     tir_end_if(b, &first, NULL);
 }

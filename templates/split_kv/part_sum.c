@@ -99,7 +99,7 @@ static struct tir_value place(struct split_kv_part_sum *s, const struct slice *l
         tir_mul(b, att_wide(b, l->token), att_stride(b, t.token_stride, size));
     const struct tir_value head =
         tir_mul(b, att_wide(b, l->head), att_stride(b, t.head_stride, size));
-    return tir_add(b, tir_arg(b, t.arg, TIR_I64), tir_add(b, token, head));
+    return att_at(b, t.arg, tir_add(b, token, head));
 }
 
 /* Returns the number of slices of a row. If a row is no multiple of a slice, the last slice
@@ -127,10 +127,8 @@ static struct slice find_slice(struct split_kv_part_sum *s, struct tir_value num
     const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
     const struct tir_value at = tir_add(b, tir_mul(b, token, heads), l.head);
     const struct tir_value element = tir_add(b, att_times(b, at, d->v->head_dim_v), l.element);
-    l.lse = tir_add(b, tir_arg(b, ARG_PARTIAL_LSE, TIR_I64),
-                    tir_shl(b, tir_zext(b, at, TIR_I64), tir_i64(b, 2)));
-    l.out = tir_add(b, tir_arg(b, ARG_PARTIAL_OUT, TIR_I64),
-                    tir_shl(b, tir_zext(b, element, TIR_I64), tir_i64(b, 2)));
+    l.lse = att_at(b, ARG_PARTIAL_LSE, tir_shl(b, tir_zext(b, at, TIR_I64), tir_i64(b, 2)));
+    l.out = att_at(b, ARG_PARTIAL_OUT, tir_shl(b, tir_zext(b, element, TIR_I64), tir_i64(b, 2)));
     return l;
 }
 
@@ -190,7 +188,7 @@ static void write_log(struct split_kv_part_sum *s, const struct slice *l, const 
     if (d->v->sinks)
         lse = tir_select(b, tir_cmp_lt(b, sum->m, tir_f32(b, HIGHEST)), lse, tir_f32(b, INFINITY));
     const struct tir_value first = tir_cmp_eq(b, l->element, tir_i32(b, 0));
-    struct tir_if begins = tir_begin_if(b, first, false, NULL, 0);
+    struct tir_if begins = att_begin_if(b, first);
     store_row(s, place(s, l, ATT_HEADS(LSE), 4), tir_splat(b, lse, s->one));
     tir_end_if(b, &begins, NULL);
 }

@@ -266,9 +266,7 @@ static struct tir_value ticket_of(struct split_kv *d)
     const struct tir_value kv_heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
     const struct tir_value pair =
         tir_add(b, tir_mul(b, d->item.sequence, kv_heads), d->item.kv_head);
-    const struct tir_value line =
-        tir_add(b, tir_arg(b, ARG_TICKETS, TIR_I64),
-                tir_mul(b, att_wide(b, pair), tir_i64(b, ATT_TICKET_LINE)));
+    const struct tir_value line = att_at(b, ARG_TICKETS, att_wide_times(b, pair, ATT_TICKET_LINE));
     if (d->head_groups <= 1)
         return line;
     return tir_add(b, line, tir_shl(b, att_wide(b, d->head_group), tir_i64(b, COUNTERS_BITS)));
@@ -285,7 +283,7 @@ static struct tir_value count_parts(struct split_kv *d, const struct parts *p,
     const struct tir_layout map = tir_row_major(1, 1);
     tir_wait_memory(b);
     tir_barrier(b);
-    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if first = att_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)));
     const struct tir_value before = tir_splat(b, tir_arrive(b, ticket, p->count), t);
     tir_tile_lds_store(b, d->lds, before, &map);
     tir_end_if(b, &first, NULL);
@@ -350,8 +348,7 @@ static void join(struct split_kv *d, struct parts *p)
         find_places(d, p);
     tir_anchor(b, ticket);
     const struct tir_value before = count_parts(d, p, ticket);
-    struct tir_if last =
-        tir_begin_if(b, tir_cmp_eq(b, before, att_plus(b, p->count, -1)), false, NULL, 0);
+    struct tir_if last = att_begin_if(b, tir_cmp_eq(b, before, att_plus(b, p->count, -1)));
     tir_acquire(b);
     if (once)
         sum_up(d, p);
@@ -384,15 +381,14 @@ void split_kv_join_parts(struct split_kv *d)
                                        tir_arg(b, ARG_OUT, TIR_I64),
                                        tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),
                                        tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64)};
-    struct tir_if part = tir_begin_if(b, split_kv_is_part(d), false, NULL, 0);
+    struct tir_if part = att_begin_if(b, split_kv_is_part(d));
     struct parts p = {.first = att_far_entry(b, ARG_REDUCE_INDPTR, d->item.sequence, TIR_I32)};
     const struct tir_value next = att_plus(b, d->item.sequence, 1);
     p.count = tir_sub(b, att_far_entry(b, ARG_REDUCE_INDPTR, next, TIR_I32), p.first);
     /* All these arguments arrive in one round of loads. */
     tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
-    p.map = tir_add(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
-                    tir_shl(b, att_wide(b, p.first), tir_i64(b, 2)));
-    struct tir_if few = tir_begin_if(b, are_few(d, p.count), false, NULL, 0);
+    p.map = att_at(b, ARG_REDUCE_PARTIAL_MAP, tir_shl(b, att_wide(b, p.first), tir_i64(b, 2)));
+    struct tir_if few = att_begin_if(b, are_few(d, p.count));
     choose_sum(d, &p);
     join(d, &p);
     d->columns = columns;
@@ -417,11 +413,11 @@ struct tir_value split_kv_prefetch_parts(struct split_kv *d)
     const struct tir_value cut = tir_cmp_ge(b, d->item.partial, tir_i32(b, 0));
     const struct tir_value two = tir_i64(b, 2), sequence = tir_materialize(b, d->item.sequence);
     const struct tir_value at = tir_shl(b, att_wide(b, sequence), two);
-    const struct tir_value other = tir_add(b, tir_arg(b, ARG_KV_LENS, TIR_I64), at);
-    const struct tir_value ends = tir_add(b, tir_arg(b, ARG_REDUCE_INDPTR, TIR_I64), at);
+    const struct tir_value other = att_at(b, ARG_KV_LENS, at);
+    const struct tir_value ends = att_at(b, ARG_REDUCE_INDPTR, at);
     const struct tir_value first =
         tir_scalar_load(b, tir_select(b, cut, ends, other), tir_i32(b, 0), TIR_I32);
-    const struct tir_value entry = tir_add(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
-                                           tir_shl(b, att_wide(b, first), two));
+    const struct tir_value entry =
+        att_at(b, ARG_REDUCE_PARTIAL_MAP, tir_shl(b, att_wide(b, first), two));
     return tir_scalar_load(b, tir_select(b, cut, entry, other), tir_i32(b, 0), TIR_I32);
 }

@@ -62,7 +62,7 @@ static void sum_up_many(struct split_kv *d, const struct split_kv_part_sum *sum)
         await_and_sum_up(d, *sum, SPLIT_KV_PARTS_ONE_BY_ONE);
         return;
     }
-    struct tir_if branch = tir_begin_if(b, narrow, false, NULL, 0);
+    struct tir_if branch = att_begin_if(b, narrow);
     await_and_sum_up(d, *sum, SPLIT_KV_PARTS_SIDE_BY_SIDE);
     tir_else(b, &branch, NULL);
     await_and_sum_up(d, *sum, SPLIT_KV_PARTS_ONE_BY_ONE);
@@ -87,11 +87,10 @@ void split_kv_load_part_ends(struct split_kv *d)
     struct tir_builder *b = &d->b;
     const struct tir_value cut = tir_cmp_ge(b, d->item.partial, tir_i32(b, 0));
     const struct tir_value at = tir_shl(b, att_wide(b, d->item.sequence), tir_i64(b, 2));
-    const struct tir_value ends = tir_add(b, tir_arg(b, ARG_REDUCE_INDPTR, TIR_I64), at);
+    const struct tir_value ends = att_at(b, ARG_REDUCE_INDPTR, at);
     const struct tir_value q = tir_arg(b, ARG_Q, TIR_I64), from = tir_select(b, cut, ends, q);
     const struct tir_value ticket =
-        tir_add(b, tir_arg(b, ARG_TICKETS, TIR_I64),
-                tir_mul(b, att_wide(b, d->item.sequence), tir_i64(b, ATT_TICKET_LINE)));
+        att_at(b, ARG_TICKETS, att_wide_times(b, d->item.sequence, ATT_TICKET_LINE));
     d->ticket = tir_select(b, cut, ticket, q);
     for (int i = 0; i < 2; i++)
         d->part_ends[i] = tir_scalar_load(b, from, tir_i32(b, 4 * i), TIR_I32);
@@ -123,7 +122,7 @@ void split_kv_share_narrow(struct split_kv *d)
         await_and_sum_up(d, sum, SPLIT_KV_PARTS_SIDE_BY_SIDE);
         return;
     }
-    struct tir_if few = tir_begin_if(b, tir_cmp_le(b, count, most), false, NULL, 0);
+    struct tir_if few = att_begin_if(b, tir_cmp_le(b, count, most));
     await_and_sum_up(d, sum, SPLIT_KV_PARTS_OF_ROWS);
     tir_else(b, &few, NULL);
     await_and_sum_up(d, sum, SPLIT_KV_PARTS_SIDE_BY_SIDE);
@@ -133,12 +132,12 @@ void split_kv_share_narrow(struct split_kv *d)
 void split_kv_share_parts(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
-    struct tir_if part = tir_begin_if(b, split_kv_is_part(d), false, NULL, 0);
+    struct tir_if part = att_begin_if(b, split_kv_is_part(d));
     load_arguments(d);
     const struct tir_value count = tir_sub(b, d->part_ends[1], d->part_ends[0]);
     const struct split_kv_part_sum sum = split_kv_part_sum(d, d->part_ends[0], count);
     const struct tir_value most = tir_i32(b, SPLIT_KV_FEW_PARTS);
-    struct tir_if few = tir_begin_if(b, tir_cmp_le(b, count, most), false, NULL, 0);
+    struct tir_if few = att_begin_if(b, tir_cmp_le(b, count, most));
     await_and_sum_up(d, sum, SPLIT_KV_PARTS_AT_ONCE);
     tir_else(b, &few, NULL);
     sum_up_many(d, &sum);

@@ -196,7 +196,7 @@ static void write_lse(struct split_kv *d, struct tir_value lse, const struct spl
         writes = p->final;
     else if (p->kind == SPLIT_KV_EITHER && !d->v->lse)
         writes = tir_and(b, writes, tir_cmp_ge(b, d->item.partial, tir_i32(b, 0)));
-    struct tir_if first = tir_begin_if(b, writes, false, NULL, 0);
+    struct tir_if first = att_begin_if(b, writes);
     tir_tile_scatter(b, p->lse.base, p->lse_at, tir_i32(b, 0), tir_transpose(b, lse));
     tir_end_if(b, &first, NULL);
 }
@@ -255,7 +255,7 @@ void split_kv_write_out(struct split_kv *d, struct tir_value o, const struct spl
         write_rows(d, o, p->kind == SPLIT_KV_PART, p);
         return;
     }
-    struct tir_if whole = tir_begin_if(b, p->final, false, NULL, 0);
+    struct tir_if whole = att_begin_if(b, p->final);
     write_rows(d, o, false, p);
     tir_else(b, &whole, NULL);
     write_rows(d, o, true, p);
@@ -495,7 +495,7 @@ void split_kv_write_state(struct split_kv *d, const struct split_kv_state *s)
     struct tir_value o = s->o;
     if (!d->own_columns)
         o = sorted(d, tir_mul(b, o, tir_broadcast(b, inverse, d->output)));
-    struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);
+    struct tir_if whole = att_begin_if(b, final);
     write_as(d, SPLIT_KV_RESULT, o, inverse, &end);
     tir_else(b, &whole, NULL);
     write_as(d, SPLIT_KV_PART, o, inverse, &end);

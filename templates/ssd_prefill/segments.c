@@ -137,7 +137,7 @@ void ssd_store_block_state(struct ssd_prefill *s, struct tir_value after, struct
 void ssd_share_first_state(struct ssd_prefill *s)
 {
     struct tir_builder *b = &s->b;
-    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, s->segment, tir_i32(b, 0)), false, NULL, 0);
+    struct tir_if first = att_begin_if(b, tir_cmp_eq(b, s->segment, tir_i32(b, 0)));
     const struct tir_value state = load_from_slot(s);
     att_state_store(b, &s->entry, entry_at(s, s->segment_row), s->first, s->real,
                     tir_transpose(b, state));

@@ -63,7 +63,7 @@ struct att_counted_wave att_begin_counted(struct tir_builder *b, int waves, int 
     w.some = waves > counted;
     if (w.some) {
         const struct tir_value all = tir_arg(b, workgroups, TIR_I32);
-        w.there = tir_begin_if(b, tir_cmp_lt(b, w.block, all), false, NULL, 0);
+        w.there = att_begin_if(b, tir_cmp_lt(b, w.block, all));
     }
     return w;
 }

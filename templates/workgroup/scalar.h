@@ -75,6 +75,25 @@ static inline struct tir_value att_wide(struct tir_builder *b, struct tir_value 
     return tir_convert(b, a, TIR_I64);
 }
 
+/** Returns a * n as i64; `a` is an i32, and n a constant. */
+static inline struct tir_value att_wide_times(struct tir_builder *b, struct tir_value a, int64_t n)
+{
+    return tir_mul(b, att_wide(b, a), tir_i64(b, n));
+}
+
+/** Returns the address (i64) that is `offset` bytes (i64) after the pointer in argument `arg`. */
+static inline struct tir_value att_at(struct tir_builder *b, const char *arg,
+                                      struct tir_value offset)
+{
+    return tir_add(b, tir_arg(b, arg, TIR_I64), offset);
+}
+
+/** Begins an if without results, whose block is not `cold`: see tir_begin_if(). */
+static inline struct tir_if att_begin_if(struct tir_builder *b, struct tir_value cond)
+{
+    return tir_begin_if(b, cond, false, NULL, 0);
+}
+
 /** Returns the stride in argument `arg` in bytes (i64). The argument counts elements of `size`
  * bytes. */
 static inline struct tir_value att_stride(struct tir_builder *b, const char *arg, int size)
@@ -128,7 +147,7 @@ static inline struct tir_value att_far_entry(struct tir_builder *b, const char *
                                              struct tir_value index, unsigned dtype)
 {
     const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
-    return tir_scalar_load(b, tir_add(b, tir_arg(b, arg, TIR_I64), at), tir_i32(b, 0), dtype);
+    return tir_scalar_load(b, att_at(b, arg, at), tir_i32(b, 0), dtype);
 }
 
 /** Returns an i1: true if argument `arg`, a pointer, is not NULL. */

@@ -34,9 +34,9 @@ static const struct pipe_slot slots[] = {{"w and x", 0}, {0}};
 
 /* The steps of the table. None has a function that builds it, since stream.c unrolls the loop by
  * hand. */
-static const struct pipe_op copy = {"panel to LDS", NULL, .lds_writes = 3, .flags = PIPE_ASYNC};
-static const struct pipe_op read = {"read w and x", NULL, 0, SLOT_W_X, .lds_reads = 3};
-static const struct pipe_op products = {"products", NULL, SLOT_W_X, 0, .flags = PIPE_PRODUCT};
+static const struct pipe_op copy = {"panel to LDS", .lds_writes = 3, .flags = PIPE_ASYNC};
+static const struct pipe_op read = {"read w and x", .writes = SLOT_W_X, .lds_reads = 3};
+static const struct pipe_op products = {"products", .reads = SLOT_W_X, .flags = PIPE_PRODUCT};
 
 static const struct pipe_row rows[] = {
     {&pipe_await, PANEL, MEET, .part = 0},   {&pipe_await, PANEL, MEET, .part = 1},

@@ -31,12 +31,13 @@ static const struct pipe_slot slots[] = {{"page", 0},     {"keys", 0}, {"scales"
 
 /* The steps of the table. Each has the name of what it builds, the values that it reads and makes,
  * and no function: index/score.c unrolls the loop by hand. */
-static const struct pipe_op find_page = {"find page", NULL, 0, PAGE, .flags = 0};
-static const struct pipe_op load_keys = {"load keys", NULL, PAGE, KEY, .flags = 0};
-static const struct pipe_op load_scales = {"load scales", NULL, PAGE, SCALE, .flags = 0};
-static const struct pipe_op products = {"products", NULL, KEY, PRODUCT, .flags = PIPE_PRODUCT};
-static const struct pipe_op sum = {"relu and sum", NULL, PRODUCT, SUM, .flags = 0};
-static const struct pipe_op take = {"scale and select", NULL, SUM | SCALE, 0, .flags = PIPE_BRANCH};
+static const struct pipe_op find_page = {"find page", .writes = PAGE};
+static const struct pipe_op load_keys = {"load keys", .reads = PAGE, .writes = KEY};
+static const struct pipe_op load_scales = {"load scales", .reads = PAGE, .writes = SCALE};
+static const struct pipe_op products = {"products", .reads = KEY, .writes = PRODUCT,
+                                        .flags = PIPE_PRODUCT};
+static const struct pipe_op sum = {"relu and sum", .reads = PRODUCT, .writes = SUM};
+static const struct pipe_op take = {"scale and select", .reads = SUM | SCALE, .flags = PIPE_BRANCH};
 
 static const struct pipe_row rows[] = {{&find_page, PAGES, GROUP, .part = 0},
                                        {&load_keys, KEYS, GROUP, .part = 0},
