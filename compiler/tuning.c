@@ -75,7 +75,8 @@ void attnc_tuning_remove(struct attnc_tuning *t, const char *key)
     t->count = kept;
 }
 
-void attnc_tuning_remove_splits(struct attnc_tuning *t)
+/* Removes all splits. */
+static void remove_splits(struct attnc_tuning *t)
 {
     for (size_t i = 0; i < t->split_count; i++) {
         free(t->splits[i].key);
@@ -116,7 +117,7 @@ void attnc_tuning_free(struct attnc_tuning *t)
 {
     for (size_t i = 0; i < t->count; i++)
         free_row(&t->rows[i]);
-    attnc_tuning_remove_splits(t);
+    remove_splits(t);
     free(t->rows);
     free(t->splits);
     free(t->bytes);

@@ -60,9 +60,6 @@ struct attnc_tuned *attnc_tuning_add(struct attnc_tuning *t, const char *key, co
 /** Removes the rows of a key. */
 void attnc_tuning_remove(struct attnc_tuning *t, const char *key);
 
-/** Removes all splits. */
-void attnc_tuning_remove_splits(struct attnc_tuning *t);
-
 /** Appends a copy of `split`. Returns NULL if memory is exhausted. */
 struct attnc_split *attnc_tuning_add_split(struct attnc_tuning *t, const struct attnc_split *split);
 

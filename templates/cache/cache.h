@@ -129,9 +129,6 @@ static inline const char *att_layout_name(const struct att_variant *v)
 
 /** True if the cache's rows contain their scales, or if scales are after all rows of a page. */
 bool att_is_packed(const struct att_variant *v);
-/** True if rows are of kv_layout scales_last or planes: 448 elements of fp8 and 64 of the op's
- * dtype. */
-bool att_is_mixed(const struct att_variant *v);
 /** True if rows contain scales, and have 512 elements that are a part of key and value. */
 bool att_is_pooled(const struct att_variant *v);
 

@@ -53,11 +53,6 @@ float att_row_largest(const struct att_row_format *rows, const struct tir_machin
 
 bool att_is_packed(const struct att_variant *v) { return att_row_format(v); }
 
-bool att_is_mixed(const struct att_variant *v)
-{
-    return v->kv_layout == ATT_KV_LAYOUT_SCALES_LAST || v->kv_layout == ATT_KV_LAYOUT_PLANES;
-}
-
 bool att_is_pooled(const struct att_variant *v)
 {
     const struct att_row_format *const rows = att_row_format(v);

@@ -393,10 +393,6 @@ struct tir_value delta_advance(struct delta *d, struct tir_value keys, const str
 /** Returns a view of the chunk's rows of `out`, at the wave's value elements. */
 struct tir_view delta_out_view(struct delta *d);
 
-/** Returns `a`, 32 tokens x value elements, in the token order of records: four tokens of the first
- * block, the same four of the second block, then the next four. */
-struct tir_value delta_pack_tokens(struct delta *d, struct tir_value a);
-
 /** Stores `out` (f32), the outputs of block i (index) of the chunk, at the wave's value elements.
  * `view` is the result of delta_out_view(). */
 void delta_store_out(struct delta *d, struct tir_view view, int i, struct tir_value out);
@@ -448,11 +444,6 @@ struct tir_value delta_find_chunk(struct delta *d, struct tir_value row);
  * (i32, index) of `segments`. If the row has no segment, d->token is at or after the sequence's
  * end. */
 void delta_find_segment(struct delta *d, struct tir_value row);
-
-/** Returns the row index (i32) in `segments` of the first segment of sequence `index` (i32).
- * `start` (i32) is the row index in q of the sequence's first token. */
-struct tir_value delta_first_segment(struct delta *d, struct tir_value start,
-                                     struct tir_value index);
 
 /** Returns the row index (i32) in `chunks` of the first chunk of sequence `index` (i32). `start`
  * (i32) is the row index in q of the sequence's first token. */

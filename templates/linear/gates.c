@@ -20,10 +20,11 @@ struct tir_value att_silu(struct tir_builder *b, struct tir_value x)
     return tir_mul(b, x, att_sigmoid(b, x));
 }
 
-/* Computes log(1 + exp(x)). Let e be exp(x) and u be 1 + e, rounded. log(u) e / (u - 1) is log(1 +
- * e) to a few units in the last place, since log(u) / (u - 1) changes slowly. If u is 1 the result
- * is e (Goldberg 1991, theorem 4). */
-struct tir_value att_softplus(struct tir_builder *b, struct tir_value x)
+/* Computes log(1 + exp(x)), and returns x if x is above 20. Let e be exp(x) and u be 1 + e,
+ * rounded. log(u) e / (u - 1) is log(1 + e) to a few units in the last place, also for small
+ * results, since log(u) / (u - 1) changes slowly. If u is 1 the result is e (Goldberg 1991,
+ * theorem 4). */
+static struct tir_value softplus(struct tir_builder *b, struct tir_value x)
 {
     const struct tir_value one = tir_float_like(b, x, 1), limit = tir_float_like(b, x, 20);
     const struct tir_value e = att_exp(b, tir_min(b, x, limit));
@@ -45,7 +46,7 @@ struct tir_value att_log_decay(struct tir_builder *b, const struct att_variant *
     if (tir_typeof(b->f, a).cols != t.cols)
         a = tir_broadcast(b, a, t);
     if (v->gates == ATT_GATES_SOFTPLUS)
-        return tir_neg(b, tir_mul(b, a, att_softplus(b, x)));
+        return tir_neg(b, tir_mul(b, a, softplus(b, x)));
     const struct tir_value bound = tir_splat(b, tir_arg(b, ARG_LOWER_BOUND, TIR_F32), t);
     return tir_mul(b, bound, att_sigmoid(b, tir_mul(b, a, x)));
 }
@@ -59,7 +60,7 @@ struct tir_value att_time_step(struct tir_builder *b, const struct att_variant *
                                struct tir_value dt, struct tir_value bias)
 {
     const struct tir_value x = tir_add(b, tir_convert(b, dt, TIR_F32), bias);
-    const struct tir_value w = v->gates == ATT_GATES_SOFTPLUS ? att_softplus(b, x) : x;
+    const struct tir_value w = v->gates == ATT_GATES_SOFTPLUS ? softplus(b, x) : x;
     return tir_min(b, tir_max(b, w, att_arg_like(b, ARG_DT_MIN, w)),
                    att_arg_like(b, ARG_DT_MAX, w));
 }

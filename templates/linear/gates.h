@@ -18,10 +18,6 @@ struct tir_value att_sigmoid(struct tir_builder *b, struct tir_value x);
 /** Computes x / (1 + exp(-x)). */
 struct tir_value att_silu(struct tir_builder *b, struct tir_value x);
 
-/** Computes log(1 + exp(x)), and returns x if x is above 20. Small results keep their relative
- * precision. */
-struct tir_value att_softplus(struct tir_builder *b, struct tir_value x);
-
 /** Returns a tile with the type of `like` and f32 argument `arg` in every element. */
 struct tir_value att_arg_like(struct tir_builder *b, const char *arg, struct tir_value like);
 

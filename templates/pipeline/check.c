@@ -52,7 +52,9 @@ static const char *phase_name(const struct check *c, const struct pipe_row *r)
     return c->plan->of->phases[r->phase].name;
 }
 
-unsigned pipe_group(const struct pipeline *p, unsigned phase)
+/* Returns the index of the group of phase `phase` (index). Phases joined by pipe_phase.open are
+ * one group. */
+static unsigned group_of(const struct pipeline *p, unsigned phase)
 {
     unsigned group = 0;
     for (unsigned i = 0; i < phase; i++)
@@ -206,7 +208,7 @@ static bool check_phase(const struct check *c, const struct pipe_row *r)
         return true;
     for (unsigned i = 0; i < plan->n_rows; i++) {
         const struct pipe_row *const before = &plan->row[i];
-        const bool together = pipe_group(plan->of, before->phase) == pipe_group(plan->of, r->phase);
+        const bool together = group_of(plan->of, before->phase) == group_of(plan->of, r->phase);
         if (together && before->op->flags & PIPE_PRODUCT && runs_before(before, r))
             return refuse(c, "%s has a branch and is after matrix instructions of %s", r->op->name,
                           phase_name(c, r));

@@ -244,10 +244,6 @@ bool pipe_has_barriers(const struct pipe_plan *plan);
  * order; if not, the reason is in `why`. */
 bool pipe_check(struct pipe_plan *plan, char why[PIPE_WHY]);
 
-/** Returns the index of the group of phase `phase` (index). Phases joined by pipe_phase.open are
- * one group. */
-unsigned pipe_group(const struct pipeline *p, unsigned phase);
-
 /* Functions of build.c: ops and schedule of a plan's loop. */
 
 /** Appends the loop's body, every row of the plan in program order. Steps get `context`. The

@@ -47,7 +47,7 @@ struct prefill_panel {
      * No value: `buffer`. */
     struct tir_value read_from;
     unsigned q_at;   /* byte offset in LDS of this panel of Q from the start of Q */
-    unsigned q_part; /* index of the part of Q (prefill_q_parts()) that has the panel */
+    unsigned q_part; /* index of the part of Q that has the panel */
     /* The panel of Q^T in registers, columns x queries: the right operand of K Q^T. */
     struct tir_value q;
     /* For planned kernels: this panel of an item's rows of Q, loaded to registers and not yet
@@ -303,9 +303,7 @@ enum prefill_copies { PREFILL_COPIES_OF_K, PREFILL_COPIES_OF_V, PREFILL_COPIES_O
 
 /* Functions of query.c: Q from memory to registers. */
 
-/** Returns the number of parts of Q that pass through LDS one after the other. */
-unsigned prefill_q_parts(const struct prefill *p);
-/** Issues the copies to LDS of part `part` of Q, one of prefill_q_parts(). */
+/** Issues the copies to LDS of part `part` of Q. Parts pass through LDS one after the other. */
 void prefill_copy_q(struct prefill *p, unsigned part);
 /** Reads part `part` of Q from LDS into registers. If Q does not pass through LDS, loads all of Q
  * from memory. */

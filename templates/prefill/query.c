@@ -67,7 +67,8 @@ static struct tir_value q_source(struct prefill *p, unsigned i)
                : own;
 }
 
-unsigned prefill_q_parts(const struct prefill *p)
+/* Returns the number of parts of Q that pass through LDS one after the other. */
+static unsigned q_parts(const struct prefill *p)
 {
     return p->k.panels[p->k.n_panels - 1].q_part + 1;
 }
@@ -109,7 +110,7 @@ void prefill_load_q(struct prefill *p, unsigned part)
 void prefill_await_q(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    for (unsigned i = 0; i < prefill_q_parts(p); i++) {
+    for (unsigned i = 0; i < q_parts(p); i++) {
         if (i)
             prefill_copy_q(p, i);
         tir_wait(b, PREFILL_COPIES_OF_Q, 0);

@@ -140,9 +140,6 @@ void split_kv_find_items(struct split_kv *d, struct tir_value range[2]);
  * item from that index. */
 void split_kv_find_item(struct split_kv *d, struct tir_value index);
 
-/** Returns `heads` (i32), an index or a number of KV heads, times the number of query heads of a KV
- * head. */
-struct tir_value split_kv_query_heads(struct split_kv *d, struct tir_value heads);
 /** Returns the index (i32), among all query heads, of the first one in the item's rows of Q. */
 struct tir_value split_kv_first_head(struct split_kv *d);
 /** Returns the maximum number of rows of Q in an item, a row for each query and query head; 0: not

@@ -354,7 +354,8 @@ double paged_result_scale(const struct paged *p, enum cache_part part, struct sl
     return p->scales[part]->given ? operand_result(p->scales[part], scale_at(p, s, at)) : 1;
 }
 
-void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, double scale)
+/* Sets the scale of a slot before the launch. */
+static void set_scale(struct paged *p, enum cache_part part, struct slot s, double scale)
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
     operand_set(p->scales[part], scale_at(p, s, at), scale);
@@ -375,7 +376,7 @@ static struct slot shared_slot(const struct paged *p, int i)
 
 void paged_set_shared_scale(struct paged *p, enum cache_part part, int i, double scale)
 {
-    paged_set_scale(p, part, shared_slot(p, i), scale);
+    set_scale(p, part, shared_slot(p, i), scale);
 }
 
 /* Returns the column of an element of `part` in a row that ends with its scales. */
@@ -489,7 +490,7 @@ static void fill_scale(struct paged *p, enum cache_part part, struct slot s, uin
     const double most = 2 / stored_limit(p, part);
     const double of_k = 2 * paged_scale(p, CACHE_K, s) / most - 1;
     if (isnan(paged_scale(p, part, s)))
-        paged_set_scale(p, part, s, (0.5 + paged_scale_fraction(part, of_k, random) / 2) * most);
+        set_scale(p, part, s, (0.5 + paged_scale_fraction(part, of_k, random) / 2) * most);
 }
 
 /* Sets the scale of the elements from d on that share one, so that values are less than 2. */
@@ -534,7 +535,7 @@ void paged_fill_page(struct paged *p, int64_t page, int tokens, uint64_t *random
         for (int head = 0; head < p->kv_heads; head++) {
             const struct slot s = {.page = page, .head = head};
             const double of_k = (log2(paged_scale(p, CACHE_K, s)) + 9) / 6;
-            paged_set_scale(p, part, s, exp2(-9 + 6 * paged_scale_fraction(part, of_k, random)));
+            set_scale(p, part, s, exp2(-9 + 6 * paged_scale_fraction(part, of_k, random)));
         }
     }
 }

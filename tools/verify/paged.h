@@ -84,8 +84,6 @@ double paged_result_value(const struct paged *p, enum cache_part part, struct sl
 double paged_scale(const struct paged *p, enum cache_part part, struct slot s);
 /** Returns the scale of a slot after the launch; 1 if the cache has no scales. */
 double paged_result_scale(const struct paged *p, enum cache_part part, struct slot s);
-/** Sets the scale of a slot before the launch. */
-void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, double scale);
 
 /** Returns the number of K's elements that share a scale, in rows that contain their scales. */
 int packed_run(const struct paged *p);

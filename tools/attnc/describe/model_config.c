@@ -281,7 +281,8 @@ static void report_long_lists(struct reader *r)
     }
 }
 
-void read_layers(struct reader *r)
+/* Reads all layers: groups the ones with equal attention, and adds gaps for the others. */
+static void read_layers(struct reader *r)
 {
     enum layer_kind kinds[MAX_LAYERS];
     char disagrees[CONFIG_PATH] = "", unknown[CONFIG_PATH] = "";

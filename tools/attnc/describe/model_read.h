@@ -65,9 +65,6 @@ void read_sizes(struct reader *r);
 /** Returns the heads of layer `i`. *kind, the layer's kind, changes if its own settings say so. */
 struct model_group read_heads_of(struct reader *r, long i, enum layer_kind *kind);
 
-/** Reads all layers: groups the ones with equal attention, and adds gaps for the others. */
-void read_layers(struct reader *r);
-
 /** Reads the sizes of the linear layers of one kind, `layers` of them; does nothing for other
  * kinds. What is absent becomes a gap. */
 void read_mixer(struct reader *r, enum layer_kind layer, long layers);

@@ -85,7 +85,9 @@ struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candida
     return open_pack(&desc, &built);
 }
 
-struct attn_pack *tune_open_own(const struct tune_key *key)
+/* Returns a pack in memory with the plain build's kernels of the key, open until the process ends.
+ * Returns NULL on failure. */
+static struct attn_pack *open_own_pack(const struct tune_key *key)
 {
     struct attnc_build_result built = {.kernels = calloc(key->own_count, sizeof(*built.kernels)),
                                        .count = key->own_count};
@@ -107,7 +109,7 @@ struct attn_pack *tune_open_own(const struct tune_key *key)
 static int open_own(const struct tune_item *item, struct trace_session *t)
 {
     const char *const name = item->key->candidates[item->candidate].kernel->name;
-    struct attn_pack *const pack = tune_open_own(item->key);
+    struct attn_pack *const pack = open_own_pack(item->key);
     if (!pack)
         return complain(EXIT_ENVIRONMENT, "no pack: %s", attn_last_error());
     const int code = trace_open_any(t, pack, item->key->shapes[item->shape].text, NULL);

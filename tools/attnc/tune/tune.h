@@ -307,10 +307,6 @@ struct attn_pack;
  * failure. */
 struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candidate);
 
-/** Returns a pack in memory with the plain build's kernels of the key, open until the process ends.
- * Returns NULL on failure. */
-struct attn_pack *tune_open_own(const struct tune_key *key);
-
 /** The outcome of a verification. */
 enum tune_verdict_kind { TUNE_RIGHT, TUNE_WRONG, TUNE_UNVERIFIED /* the budget is spent */ };
 
