@@ -9,6 +9,7 @@ MIXER_LIMIT in run.py follows from 6 roundings to bf16: of x, B, C, weights of t
 output. Each is at most 2^-9 of a term. If errors are independent, a sum's error is the same fraction of the sum's norm.
 Windows are copies without error."""
 import importlib.util
+import math
 import sys
 import types
 from unittest import mock
@@ -29,14 +30,15 @@ def gpu_module(name):
     return module
 
 
-def one_configuration():
-    """Removes all configurations but the first of each kernel that Triton would tune, since tuning times them on a
-    GPU."""
+def largest_blocks():
+    """Removes all configurations but one of each kernel that Triton would tune, since tuning times them on a GPU. The one
+    with the largest blocks stays: it has the fewest programs, and the interpreter takes as long for a large one."""
     from triton.runtime.autotuner import Autotuner
     for name, module in list(sys.modules.items()):
         for kernel in vars(module).values() if name.startswith(OPS) else ():
             if isinstance(kernel, Autotuner):
-                kernel.configs = kernel.configs[:1]
+                kernel.configs = [max(kernel.configs, key=lambda one: math.prod(
+                    n for what, n in one.kwargs.items() if what.startswith("BLOCK_SIZE")))]
 
 
 class CopiedGrid:
@@ -55,7 +57,9 @@ def replacements():
     from vllm.v1.attention.backends.utils import compute_causal_conv1d_metadata
     conv, scan = gpu_module("causal_conv1d"), gpu_module("ssd_combined").mamba_chunk_scan_combined_varlen
     conv._causal_conv1d_fwd_kernel = CopiedGrid(conv._causal_conv1d_fwd_kernel)
-    one_configuration()
+    largest_blocks()
+    update = gpu_module("mamba_ssm")
+    update.try_get_optimal_ssm_config = lambda head_dim, *args, **more: (head_dim, 4)  # rows of a program, warps
 
     def convolve(*args, metadata, query_start_loc, **more):
         programs = compute_causal_conv1d_metadata(query_start_loc, device=query_start_loc.device)
@@ -63,7 +67,7 @@ def replacements():
         return conv.causal_conv1d_fn(*args, metadata=programs, query_start_loc=query_start_loc, **more)
 
     return {"causal_conv1d_fn": convolve, "causal_conv1d_update": conv.causal_conv1d_update,
-            "mamba_chunk_scan_combined_varlen": scan, "selective_state_update": gpu_module("mamba_ssm").selective_state_update}
+            "mamba_chunk_scan_combined_varlen": scan, "selective_state_update": update.selective_state_update}
 
 
 class Wide:
