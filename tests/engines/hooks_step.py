@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hooks_step.py CASE: tests functions of the plugins that engines call on ROCm only. For the backend ATTN these are
+"""Runs a case of run.py that tests functions of the plugins that engines call on ROCm only. For the backend ATTN these are
 hooks of vLLM's fusion passes, for attn the function with which SGLang's models rotate. Queries, keys and the cache are
 compared with the formula in double precision. A decode step runs twice: with a launch for the hook and one for
 attention, and in one launch. Outputs and caches of both are compared. The last line of output is JSON with the largest
 error of each hook."""
 import json
 import os
-import sys
-import traceback
 import types
 
 os.environ["ATTN_HIP"] = "sim"
@@ -220,13 +218,3 @@ def main(case):
     impl.process_weights_after_loading(torch.bfloat16)
     reloaded_sinks()
     print(json.dumps({**hooks(impl), **steps(impl, device), **head_scales(device)}), flush=True)
-
-
-if __name__ == "__main__":
-    code = 1
-    try:
-        main(json.loads(sys.argv[1]))
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    os._exit(code)

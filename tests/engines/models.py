@@ -82,6 +82,12 @@ PROMPTS = [[5, 17, 300, 41, 7, 99, 123, 8, 77, 260, 33], list(range(40, 77))]
 FP8 = {"gfx942": "float8_e4m3fnuz", "gfx950": "float8_e4m3fn"}
 
 
+def load():
+    """Imports transformers with its table of weights' names, which takes longer to make than a tiny model takes to run."""
+    from transformers import conversion_mapping
+    conversion_mapping.get_checkpoint_conversion_mapping("llama")
+
+
 def write(name, folder):
     """Writes a model's configuration and weights to a folder in `folder`, unless they are there. Returns its path,
     which ends in a hash of the settings, so that a model with other settings is never used."""

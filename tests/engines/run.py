@@ -6,8 +6,8 @@ transformers'.
 FOLDER holds what does not belong into the tree: the environment that prepare.sh makes (7 GB, from PyPI) and the models.
 BUILD is a build tree, or an environment that `prepare.sh FOLDER --wheels DIR` makes,
 with a release's wheels.
-A case runs if its name contains one of the NAMEs; without NAMEs all run. Each case is a process. It passes if three
-things hold.
+A case runs if its name contains one of the NAMEs; without NAMEs all run. Each case is a process, a fork of one that has imported the
+engine (case_server.py). It passes if three things hold.
 
 * The difference of log probabilities from float32 is at most twice the difference of transformers' own bf16. * Each
 token is float32's best token, within the same difference. * hipsim ran the attention kernels that the case lists: one
@@ -16,13 +16,13 @@ for each layer and step. So nothing else computed attention.
 The exit code is 77, a skipped test, where FOLDER has no environment, and 2 for arguments that
 choose nothing."""
 import collections
+import contextlib
 import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
-import time
 
 import build_tree
 
@@ -122,7 +122,8 @@ def environment(build, one):
     """Returns the environment of a case's process."""
     out = build_tree.environment(build, f"target={one.target},stats=on")
     out.pop("PYTHONDONTWRITEBYTECODE", None)
-    return dict(out, VLLM_CPU_OMP_THREADS_BIND="nobind", VLLM_NO_USAGE_STATS="1")
+    # A compilation of the sampler by PyTorch takes as long as the rest of a case.
+    return dict(out, VLLM_CPU_OMP_THREADS_BIND="nobind", VLLM_NO_USAGE_STATS="1", TORCHDYNAMO_DISABLE="1")
 
 
 def faults(one, result, launches):
@@ -158,31 +159,78 @@ def faults(one, result, launches):
     return out
 
 
-def run(one, python, build, folder):
+def kind(one):
+    """Returns what cases of one server have in common: the engine, True if it runs the engine's own AMD backend on AITER's calls, and
+    the target. Engines read the last two when they are imported."""
+    engine = {"ATTN": "vllm", "attn": "sglang"}[one.backend] if one.engine == "hooks" else one.engine
+    return engine, one.backend == "aiter" or one.backend.startswith("ROCM_"), one.target
+
+
+class Server:
+    """A process of case_server.py. It starts with the first case."""
+
+    def __init__(self, python, build, folder):
+        self.python, self.build, self.folder = python, build, folder
+        self.process = self.kind = None
+
+    def start(self, one):
+        """Starts the process for a case and others of its kind."""
+        self.stop()
+        self.kind = kind(one)
+        engine, aiter, _ = self.kind
+        with open(self.log(), "w") as log:
+            self.process = subprocess.Popen([self.python, HERE / "case_server.py", engine, *["aiter"] * aiter], text=True,
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment(self.build, one))
+
+    def log(self):
+        """Returns the path of the file with the process's errors."""
+        return self.folder / f"{'-'.join(map(str, self.kind))}.err"
+
+    def run(self, one):
+        """Runs a case. Returns its exit code, the CPU seconds of its processes, and its outputs: standard output and error."""
+        if self.kind != kind(one):
+            self.start(one)
+        paths = [self.folder / f"{one.name}.{stream}" for stream in ("out", "err")]
+        arguments = dict(one._asdict(), folder=str(self.folder / "models"), tokens=8)
+        job = {"step": f"{one.engine}_step", "case": arguments, "out": str(paths[0]), "err": str(paths[1])}
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps(job), file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()
+        if not answer:
+            code, text = self.process.wait(), self.log().read_text(errors="replace")
+            self.kind = None
+            return f"{code} of case_server.py", 0.0, "", text
+        return *json.loads(answer), *(path.read_text(errors="replace") for path in paths)
+
+    def stop(self):
+        """Ends the process, if there is one, and waits for it."""
+        if self.process:
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()
+            self.process.wait()
+            self.process.stdout.close()
+            self.process = None
+
+
+def run(one, server):
     """Runs a case. Returns (faults, a line with its results)."""
-    arguments = dict(one._asdict(), folder=str(folder / "models"), tokens=8)
-    start = time.perf_counter()
-    with open(folder / f"{one.name}.out", "w+") as out, open(folder / f"{one.name}.err", "w+") as err:
-        code = subprocess.run([python, HERE / f"{one.engine}_step.py", json.dumps(arguments)], stdout=out, stderr=err,
-                              env=environment(build, one)).returncode
-        out.seek(0), err.seek(0)
-        printed, errors = out.read(), err.read()
-    seconds = time.perf_counter() - start
+    code, seconds, printed, errors = server.run(one)
     if code:
-        return [f"exit code {code}: " + "\n".join(errors.splitlines()[-30:])], ""
+        return [f"exit code {code}: " + "\n".join(errors.splitlines()[-30:])], f"{seconds:.1f} CPU s"
     result = json.loads(printed.strip().splitlines()[-1])
     if one.engine == "hooks":
-        return faults(one, result, ()), ", ".join(f"{name} {error:.4f}" for name, error in result.items())
+        return faults(one, result, ()), ", ".join(f"{name} {error:.4f}" for name, error in result.items()) + f"; {seconds:.1f} CPU s"
     launches = errors.partition("BEGIN\n")[2].partition("END\n")[0].splitlines()
     kernels = collections.Counter(m.group(1) for m in map(ATTENTION.match, launches) if m)
     numbers = "; ".join(f"{p['judged'][0]:.3f} of {p['judged'][1]:.3f}" for p in result["prompts"])
-    text = f"off by {numbers}; {', '.join(f'{n} {name}' for name, n in sorted(kernels.items()))}; {seconds:.0f} s"
+    text = f"off by {numbers}; {', '.join(f'{n} {name}' for name, n in sorted(kernels.items()))}; {seconds:.1f} CPU s"
     return faults(one, result, launches), text
 
 
 def chosen_cases(names):
-    """Returns the cases whose names contain one of `names`; all cases if there are no names."""
-    return [one for one in CASES if not names or any(name in one.name for name in names)]
+    """Returns the cases whose names contain one of `names`, in the order in which they run: cases of a kind follow each other.
+    Without names all cases are returned."""
+    return sorted((one for one in CASES if not names or any(name in one.name for name in names)), key=kind)
 
 
 def main(words):
@@ -200,10 +248,12 @@ def main(words):
         print(f"skipped, since there is no {python}: tests/engines/prepare.sh {args.folder} makes it")
         return 77
     chosen, failed, start = chosen_cases(args.names), 0, os.times()
+    server = Server(python, args.build, args.folder)
     for one in chosen:
-        wrong, text = run(one, python, args.build, args.folder)
+        wrong, text = run(one, server)
         failed += bool(wrong)
         print(f"{'FAIL' if wrong else 'ok'} {one.name}: {text}", *wrong, sep="\n  " if wrong else "", flush=True)
+    server.stop()
     used = os.times()
     seconds = used.children_user + used.children_system - start.children_user - start.children_system
     print(f"{len(chosen) - failed} of {len(chosen)} cases pass, in {seconds / 60:.1f} CPU minutes")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sglang_step.py CASE: runs one case, a JSON object of run.py, through SGLang, whose scheduler is a process of its own.
+"""Runs a case of run.py through SGLang in this process, a fork of case_server.py. SGLang's scheduler is a process of its own.
 The last line of output has for each prompt the tokens, and the differences that models.Reference.judge() finds."""
 import json
+import multiprocessing
 import os
 import sys
 import time
-import traceback
 
 os.environ["ATTN_HIP"] = "sim"
 os.environ["TRITON_INTERPRET"] = "1"  # runs the index kernels of SGLang's AMD backend on the host
@@ -13,15 +13,35 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import torch  # noqa: E402  the settings above are read at the import
 import aiter_pack  # noqa: E402
+from attn import _engine  # noqa: E402
+from attn.aiter import _common as aiter_common  # noqa: E402
 import models  # noqa: E402
 
 STEPS = 3  # steps in which a draft model proposes tokens
+
+
+def load():
+    """Imports SGLang with its scheduler and all of its models. SGLang starts its processes as forks then, and not
+    in a new Python that imports all again."""
+    import sglang.srt.entrypoints.engine  # noqa: F401
+    import sglang.srt.managers.scheduler  # noqa: F401
+    import sglang.srt.models.registry  # noqa: F401
+    models.load()
+    multiprocessing.set_start_method("fork", force=True)
+    multiprocessing.set_start_method = lambda *args, **more: None
+
+
+def reopen():
+    """Opens the device again in SGLang's scheduler, a fork of the process in which SGLang has loaded the plugin."""
+    aiter_common._devices.clear()  # pylint: disable=protected-access
+    _engine.serve_aiter()
 
 
 def main(case):
     path = models.write(case["model"], case["folder"])
     if case["backend"] == "aiter":
         aiter_pack.prepare(case)
+        os.register_at_fork(after_in_child=reopen)
     more = {}
     # each branch has STEPS tokens; the target verifies 4 tokens of a chain or 6 of a tree, including its own last token
     if case["eagle"]:
@@ -64,13 +84,3 @@ def main(case):
         steps["choices"] = {"used": chosen.used, "products": chosen.products}
     print(json.dumps({"seconds": seconds, "prompts": result, **steps}), flush=True)
     engine.shutdown()
-
-
-if __name__ == "__main__":
-    code = 1
-    try:
-        main(json.loads(sys.argv[1]))
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    os._exit(code)  # ends without waiting for the engine's threads

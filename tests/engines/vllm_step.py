@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vllm_step.py CASE: runs one case, a JSON object of run.py, through vLLM in this process.
+"""Runs a case of run.py through vLLM in this process, a fork of case_server.py.
 The last line of output has for each prompt the tokens, and the differences that models.Reference.judge() finds."""
+import importlib
 import json
 import os
 import sys
 import time
-import traceback
 
 os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
 os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"
@@ -14,6 +14,7 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""  # "" and not unset: else vLLM does not 
 os.environ["TRITON_INTERPRET"] = "1"  # runs the index kernels of vLLM's AMD backends on the host
 
 import torch  # noqa: E402  the settings above are read at the import
+import attn.vllm  # noqa: E402
 import aiter_pack  # noqa: E402
 import choices  # noqa: E402
 import drafts  # noqa: E402
@@ -21,10 +22,27 @@ import mixers  # noqa: E402
 import models  # noqa: E402
 
 
+def load():
+    """Imports vLLM, its plugins, and the modules that its worker and most models use."""
+    from vllm import LLM, SamplingParams  # noqa: F401
+    from vllm.config.logging import LoggingConfig
+    from vllm.logger import configure_logging_if_needed
+    from vllm.model_executor.models import registry
+    from vllm.plugins import load_general_plugins
+    models.load()
+    load_general_plugins()
+    configure_logging_if_needed(LoggingConfig())
+    registry._run_in_subprocess = lambda function: function()  # vLLM imports a model in another Python first, because of CUDA
+    for name in ("v1.worker.cpu_worker", "v1.engine.llm_engine", "model_executor.models.deepseek_v2", "model_executor.models.qwen3",
+                 "model_executor.model_loader", "v1.sample.rejection_sampler"):
+        importlib.import_module(f"vllm.{name}")
+
+
 def main(case):
     path = models.write(case["model"], case["folder"])
     if case["backend"].startswith("ROCM_"):
         aiter_pack.prepare(case)
+        attn.vllm.platform()  # vLLM has called it before the case's packs were there
     if case["drafts"]:
         drafts.learn(path, case["tokens"])
     made_choices = choices.Choices(case["target"]) if case["backend"] == "ATTN_MLA_SPARSE" else None
@@ -73,13 +91,3 @@ class Steps:
         """Counts a call and makes it."""
         self.count += 1
         return self.plain()
-
-
-if __name__ == "__main__":
-    code = 1
-    try:
-        main(json.loads(sys.argv[1]))
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    os._exit(code)  # ends without waiting for the engine's threads
