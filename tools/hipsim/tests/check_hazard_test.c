@@ -226,6 +226,14 @@ TEST(mode_and_m0)
     expect_kind(FAULT_STRICT, GFX942, "s_mov_b32 m0, 0", 1, "global_load_lds_dword v40, s[2:3]");
 }
 
+/* Compilers insert no wait states across calls. */
+TEST(calls_take_longer_than_hazards)
+{
+    expect(GFX942,
+           "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 0\ns_call_b64 s[30:31], next\nnext:", 0,
+           "s_getreg_b32 s9, hwreg(HW_REG_MODE)");
+}
+
 TEST(wide_stores)
 {
     expect(GFX942, "global_store_dwordx4 v40, v[4:7], s[2:3]", 2, "v_mov_b32 v6, 0");
