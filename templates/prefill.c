@@ -94,7 +94,7 @@ static void find_scales(struct prefill *p)
         return;
     const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
     if (!by_kv_head)
-        p->source.q_scale = load_descale(p, ARG_Q_DESCALE, heads, p->work.head);
+        p->source.q_scale = load_descale(p, ARG_Q_DESCALE, heads, prefill_own_head(p));
     if (p->v->paged)
         return;
     const struct tir_value gqa = p->v->gqa ? tir_i32(b, p->v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
@@ -168,7 +168,7 @@ static void find_position(struct prefill *p)
     struct tir_builder *b = &p->b;
     struct att_position *const at = &p->attention.at;
     const bool window = p->v->mask == ATT_MASK_WINDOW;
-    const struct tir_value first = tir_add(b, p->work.row0, p->work.offset);
+    const struct tir_value first = tir_add(b, prefill_first_row(p), p->work.offset);
     const struct tir_type t = tir_with_dtype(p->attention.softmax.vector, TIR_I32);
     *at = (struct att_position){
         .q_len = p->work.q_len,
@@ -176,7 +176,7 @@ static void find_position(struct prefill *p)
         .end = p->work.kv_len,
         .diagonal = tir_add(b, tir_col_index(b, t), tir_splat(b, first, t)),
         .lowest = tir_add(b, first, att_times(b, own_wave(p), (int)p->tile->rows)),
-        .head = p->work.head,
+        .head = prefill_own_head(p),
         .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
     };
     at->highest = att_plus(b, at->lowest, (int)p->tile->rows - 1);
@@ -196,35 +196,50 @@ static struct tir_value count_blocks(struct prefill *p, struct tir_value end)
     return tir_max(b, tir_sar(b, keys, tir_i32(b, (int)tir_bits(all))), tir_i32(b, 1));
 }
 
-/* Sets work.first_key to the first key that any query of the workgroup sees. Returns the number of
- * blocks (i32) of keys from there to the last one that any query sees, at least 1. */
+/* Sets work.first_key to the first key of the tile with the first key that any query of the
+ * workgroup sees. */
+static void find_first_key(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    p->work.first_key = tir_i32(b, 0);
+    if (att_hides_early(p->v)) {
+        const struct tir_value from =
+            att_first_seen(b, p->v, att_reach(b, p->v), tir_add(b, p->work.row0, p->work.offset));
+        p->work.first_key =
+            tir_and(b, tir_max(b, from, tir_i32(b, 0)), tir_i32(b, -(int)p->tile->keys));
+    }
+}
+
+/* Sets work.first_key: find_first_key(). Returns the number of blocks (i32) of keys from there to
+ * the last one that any query sees, at least 1. */
 static struct tir_value count_tiles(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     if (p->v->planned)
         return count_blocks(p, p->attention.at.end);
     const struct tir_value rows =
-        tir_min(b, tir_sub(b, p->work.q_len, p->work.row0), tir_i32(b, (int)prefill_queries(p)));
+        tir_min(b, tir_sub(b, p->work.q_len, p->work.row0), prefill_tile_tokens(p));
     struct tir_value end = p->work.kv_len;
     if (att_hides_late(p->v)) {
         const struct tir_value reach = tir_add(b, tir_add(b, p->work.row0, rows), p->work.offset);
         end = tir_min(b, end, tir_add(b, reach, p->attention.at.right));
     }
-    p->work.first_key = tir_i32(b, 0);
-    if (att_hides_early(p->v)) {
-        const struct tir_value from = att_first_seen(b, p->v, p->attention.at.reach,
-                                                     tir_add(b, p->work.row0, p->work.offset));
-        p->work.first_key =
-            tir_and(b, tir_max(b, from, tir_i32(b, 0)), tir_i32(b, -(int)p->tile->keys));
-    }
+    find_first_key(p);
     return count_blocks(p, end);
 }
 
 void prefill_fetch(struct prefill *p)
 {
-    p->work.first_key = tir_i32(&p->b, 0);
+    find_first_key(p);
     prefill_locate_keys(p);
-    prefill_copy_q(p, 0);
+    if (p->work.head_bits.id) { /* the gather of Q is not bounded by the number of rows */
+        const struct tir_value some = tir_cmp_lt(&p->b, p->work.row0, p->work.q_len);
+        struct tir_if there = tir_begin_if(&p->b, some, false, NULL, 0);
+        prefill_copy_q(p, 0);
+        tir_end_if(&p->b, &there, NULL);
+    } else {
+        prefill_copy_q(p, 0);
+    }
     prefill_copy_first_keys(p);
 }
 

@@ -93,7 +93,8 @@ struct att_tile {
     bool ascending;
     /* True: the row serves only variants without hook, soft cap and pages, which need registers. */
     bool plain;
-    /* Prefill: true: the row serves only heads of exactly this size, causal or without a mask. */
+    /* Prefill: true: the row serves only heads of exactly this size: causal, with a window or
+     * without a mask. */
     bool exact;
     uint16_t own[ATT_OWN_MAX]; /* values of the family's own knobs, named by att_template.own */
     const char *why; /* reason for which the row exists; only readers of the table use it */

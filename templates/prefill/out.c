@@ -141,17 +141,17 @@ static void store_half_block(struct prefill *p, struct tir_value o, unsigned fir
     const struct tir_value row =
         tir_row_index(b, tir_tile(b->f, TIR_I32, tir_typeof(b->f, pieces).rows, 1, &slice));
     const struct tir_type t = tir_typeof(b->f, row);
-    const struct tir_value queries =
-        tir_min(b, tir_sub(b, p->work.q_len, p->work.row0), tir_i32(b, (int)prefill_queries(p)));
+    const struct tir_value queries = tir_min(b, tir_sub(b, p->work.q_len, prefill_first_row(p)),
+                                             tir_i32(b, (int)prefill_queries(p)));
     const struct tir_value there = tir_cmp_lt(b, row, tir_splat(b, queries, t));
     const struct tir_value wide = tir_convert(b, row, TIR_I64);
     const struct tir_type t64 = tir_typeof(b->f, wide);
     const struct tir_value stride = att_stride(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES);
     const struct tir_value at = tir_select(b, there, tir_mul(b, wide, tir_splat(b, stride, t64)),
                                            tir_splat(b, tir_i64(b, -1), t64));
-    const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
+    const struct tir_value token = tir_add(b, p->work.q_begin, prefill_first_row(p));
     const struct tir_value base =
-        prefill_head_base(p, ATT_HEADS(OUT), token, p->work.head, PREFILL_OUT_BYTES);
+        prefill_head_base(p, ATT_HEADS(OUT), token, prefill_own_head(p), PREFILL_OUT_BYTES);
     tir_tile_scatter(b, base, at, tir_i32(b, (int)first * PREFILL_OUT_BYTES), pieces);
 }
 
@@ -299,14 +299,14 @@ static void merge_groups(struct prefill *p, struct state *s)
 static void store_lse(struct prefill *p, const struct att_softmax_end *end)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value rows = tir_sub(b, p->work.q_len, p->work.row0);
-    const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
+    const struct tir_value rows = tir_sub(b, p->work.q_len, prefill_first_row(p));
+    const struct tir_value token = tir_add(b, p->work.q_begin, prefill_first_row(p));
     const struct tir_value lse = att_softmax_lse(b, end);
     /* An element of LSE (f32) has twice the bytes of an element of out. */
     const struct tir_value two = tir_i64(b, 2);
-    const struct tir_value lse_at =
-        tir_sub(b, prefill_head_base(p, ATT_HEADS(LSE), token, p->work.head, PREFILL_OUT_BYTES),
-                tir_arg(b, ARG_LSE, TIR_I64));
+    const struct tir_value lse_at = tir_sub(
+        b, prefill_head_base(p, ATT_HEADS(LSE), token, prefill_own_head(p), PREFILL_OUT_BYTES),
+        tir_arg(b, ARG_LSE, TIR_I64));
     const struct tir_value base = att_at(b, ARG_LSE, tir_mul(b, lse_at, two));
     const struct tir_value step = tir_convert(
         b, tir_mul(b, att_stride(b, ARG_LSE_TOKEN_STRIDE, PREFILL_OUT_BYTES), two), TIR_I32);
@@ -324,7 +324,7 @@ static void finish(struct prefill *p, const struct prefill_out_place *place, con
     }
     struct tir_value sink = {0};
     if (p->v->sinks)
-        sink = att_entry(b, ARG_SINKS, p->work.head, TIR_F32);
+        sink = att_entry(b, ARG_SINKS, prefill_own_head(p), TIR_F32);
     const struct att_softmax_end end =
         att_softmax_finish(b, &p->attention.softmax, s->m, s->l, sink);
     const struct tir_type o_type = tir_typeof(b->f, s->o);
@@ -332,12 +332,12 @@ static void finish(struct prefill *p, const struct prefill_out_place *place, con
     if (p->source.v.scale.id)
         factor = tir_mul(b, factor, att_like(b, p->source.v.scale, factor));
     const struct tir_value o = tir_mul(b, s->o, tir_broadcast(b, factor, o_type));
-    const struct tir_value rows = tir_sub(b, p->work.q_len, p->work.row0);
-    const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
-    const struct tir_view out =
-        att_view(b, prefill_head_base(p, ATT_HEADS(OUT), token, p->work.head, PREFILL_OUT_BYTES),
-                 rows, att_stride32(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES),
-                 p->v->head_dim_v * PREFILL_OUT_BYTES, 0);
+    const struct tir_value rows = tir_sub(b, p->work.q_len, prefill_first_row(p));
+    const struct tir_value token = tir_add(b, p->work.q_begin, prefill_first_row(p));
+    const struct tir_view out = att_view(
+        b, prefill_head_base(p, ATT_HEADS(OUT), token, prefill_own_head(p), PREFILL_OUT_BYTES),
+        rows, att_stride32(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES),
+        p->v->head_dim_v * PREFILL_OUT_BYTES, 0);
     /* Kernels that do not fetch ahead and have a padded head_dim_v store O without LDS: through
      * LDS, their modelled launches take 2 % longer. */
     if (p->staging.bytes &&

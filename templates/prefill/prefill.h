@@ -141,8 +141,11 @@ struct prefill_staging {
 /** The work tile of the workgroup: some queries of one head of a sequence. In planned kernels it is
  * some rows of an item. Members are i32 scalars, equal in all waves unless stated. */
 struct prefill_work {
-    /* Indices of the sequence, the query head and the KV head. */
+    /* Indices of the sequence, the query head and the KV head. With `head_bits`, `head` is the
+     * first of the work tile's heads. */
     struct tir_value sequence, head, kv_head;
+    /* Log2 of the number of heads of a work tile: prefill_shares_heads(); no value: one head. */
+    struct tir_value head_bits;
     /* Rows of the sequence's first token in q, and in k and v. */
     struct tir_value q_begin, kv_begin;
     struct tir_value q_len, kv_len; /* number of queries and keys of the sequence */
@@ -313,6 +316,29 @@ struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel 
 /** Copies the parts of Q to LDS one after the other, and reads each into registers once it has
  * arrived. The copies of part 0 must have been issued. */
 void prefill_await_q(struct prefill *p);
+
+/* Functions of shared_heads.c: work tiles with several heads. */
+
+/** True if a work tile has several heads of a KV head, and each wave the queries of one head. */
+bool prefill_shares_heads(const struct prefill *p);
+
+/** Sets work.head_bits if work tiles have several heads: as many as the tile has waves, or the
+ * largest power of two that divides the GQA ratio. */
+void prefill_find_heads(struct prefill *p);
+
+/** Returns the number of tokens (i32) of a work tile. */
+struct tir_value prefill_tile_tokens(struct prefill *p);
+
+/** Returns the index (i32) of the query head of the wave's rows. */
+struct tir_value prefill_own_head(struct prefill *p);
+
+/** Returns the index (i32) in the sequence of the first column's query, if the columns of all waves
+ * were consecutive queries of this wave's head. It may be below 0. */
+struct tir_value prefill_first_row(struct prefill *p);
+
+/** Issues the copies to LDS of the wave's rows of panel n of Q. Rows after the sequence's last
+ * query are copies of the last one. */
+void prefill_copy_own_q(struct prefill *p, const struct prefill_panel *n);
 
 /* Functions of keys.c: K and V from memory to registers. */
 

@@ -34,15 +34,16 @@ static struct tir_type q_type(struct prefill *p, const struct prefill_panel *n)
 static struct tir_view q_view(struct prefill *p, const struct prefill_panel *n)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value token = tir_add(b, p->work.q_begin, p->work.row0);
+    const struct tir_value token = tir_add(b, p->work.q_begin, prefill_first_row(p));
     struct tir_value stride = att_stride32(b, ARG_Q_TOKEN_STRIDE, (int)prefill_bytes(p));
     /* This copy makes LLVM compute the byte offsets of lanes again for each Q, so that they take no
      * registers in the loop over keys. */
     if (prefill_fetches_ahead(p))
         stride = tir_materialize(b, stride);
-    return att_view(b, prefill_head_base(p, ATT_HEADS(Q), token, p->work.head, prefill_bytes(p)),
-                    tir_sub(b, p->work.q_len, p->work.row0), stride,
-                    p->v->head_dim * (int)prefill_bytes(p), (int)(n->first * prefill_bytes(p)));
+    return att_view(
+        b, prefill_head_base(p, ATT_HEADS(Q), token, prefill_own_head(p), prefill_bytes(p)),
+        tir_sub(b, p->work.q_len, prefill_first_row(p)), stride,
+        p->v->head_dim * (int)prefill_bytes(p), (int)(n->first * prefill_bytes(p)));
 }
 
 struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel *n)
@@ -79,7 +80,11 @@ void prefill_copy_q(struct prefill *p, unsigned part)
     for (unsigned i = 0; i < p->k.n_panels; i++) {
         const struct prefill_panel *n = &p->k.panels[i];
         const struct tir_layout lds = prefill_q_lds(p, n);
-        if (n->q_part == part)
+        if (n->q_part != part)
+            continue;
+        if (p->work.head_bits.id)
+            prefill_copy_own_q(p, n);
+        else
             tir_copy_to_lds(b, PREFILL_COPIES_OF_Q, q_view(p, n), tir_i32(b, 0),
                             prefill_q_buffer(p, n), q_type(p, n), &lds);
     }

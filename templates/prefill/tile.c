@@ -525,6 +525,19 @@ static bool fits_numbers(const struct att_variant *v, const struct att_tile *t, 
            att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
 }
 
+/* True if the variant has exactly the head size of tile t, which has field `exact`, and a mask that
+ * leaves registers free. If not, the reason is in `why`. Waves of 32 lanes have none for a
+ * window, and over pages a window's kernel has other tiles. */
+static bool is_exact(const struct att_variant *v, const struct att_tile *t,
+                     const struct tir_machine *m, struct att_why *why)
+{
+    const bool window = v->mask == ATT_MASK_WINDOW && !v->paged && m->lane_bits == TIR_WAVE_BITS;
+    const bool even = v->mask == ATT_MASK_NONE || v->mask == ATT_MASK_CAUSAL || window;
+    return (even && v->head_dim == t->head_dim && v->head_dim_v == t->head_dim_v) ||
+           att_reject(why, ATT_TILE, "is for head_dim %d, causal, with a window or no mask",
+                      t->head_dim);
+}
+
 /* True unless the tile is for waves of 32 lanes and the machine's have 64. The reason is in `why`,
  * unless an earlier tile has set one. */
 static bool is_for_lanes(const struct att_tile *t, const struct tir_machine *m, struct att_why *why)
@@ -573,10 +586,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
             why, ATT_TILE,
             "takes too long for items of a mask in memory: %u scores a wave, above %d",
             t->rows * t->keys, PLANNED_SCORES);
-    if (t->exact && (v->head_dim != t->head_dim || v->head_dim_v != t->head_dim_v ||
-                     (v->mask != ATT_MASK_NONE && v->mask != ATT_MASK_CAUSAL)))
-        return att_reject(why, ATT_TILE, "is for head_dim %d, causal or without a mask",
-                          t->head_dim);
+    if (t->exact && !is_exact(v, t, m, why))
+        return false;
     if (!fits_numbers(v, t, why))
         return false;
     if (!is_worth_its_keys(v, t, why))

@@ -18,6 +18,20 @@ struct tile_number {
     struct tir_value layer;     /* index of the layer */
 };
 
+/* Returns the number (i32) of work tiles that the same tokens of a sequence have: the number of
+ * heads, or of groups of heads with prefill_shares_heads(). */
+static struct tir_value count_heads(struct prefill *p)
+{
+    const struct tir_value heads = tir_arg(&p->b, ARG_HEADS, TIR_I32);
+    return p->work.head_bits.id ? tir_shr(&p->b, heads, p->work.head_bits) : heads;
+}
+
+/* Returns the index (i32) of the first head of group `group` (i32) of heads: count_heads(). */
+static struct tir_value first_of_heads(struct prefill *p, struct tir_value group)
+{
+    return p->work.head_bits.id ? tir_shl(&p->b, group, p->work.head_bits) : group;
+}
+
 /*
  * Sets sequence and head of work tile t in p->work. The grid is heads x sequences x layers. The
  * last layer is first unless the tile has field `ascending`: with a causal mask it has the most
@@ -26,11 +40,17 @@ struct tile_number {
 static void find_sequence_and_head(struct prefill *p, const struct tile_number *t)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct tir_value heads = count_heads(p);
     const struct tir_value item =
         att_xcd_item(b, t->in_layer, tir_mul(b, t->layer, t->per_layer), t->per_layer);
     p->work.sequence = tir_div(b, item, heads);
-    p->work.head = tir_sub(b, item, tir_mul(b, p->work.sequence, heads));
+    p->work.head = first_of_heads(p, tir_sub(b, item, tir_mul(b, p->work.sequence, heads)));
+}
+
+/* Returns log2 of the number of tokens (i32) of a work tile: prefill_tile_tokens(). */
+static struct tir_value tokens_log2(struct prefill *p)
+{
+    return tir_sub(&p->b, tir_i32(&p->b, (int)tir_bits(prefill_queries(p))), p->work.head_bits);
 }
 
 /* Returns the number (i32) of layers of work tiles: the work tiles that one head of the longest
@@ -39,6 +59,12 @@ static struct tir_value count_layers(struct prefill *p)
 {
     const int rows = (int)prefill_queries(p);
     const struct tir_value most = tir_arg(&p->b, ARG_MAX_SEQLEN_Q, TIR_I32);
+    if (p->work.head_bits.id) {
+        struct tir_builder *const b = &p->b;
+        const struct tir_value bits = tokens_log2(p);
+        const struct tir_value up = att_plus(b, prefill_tile_tokens(p), -1);
+        return tir_shr(b, tir_add(b, most, up), bits);
+    }
     return tir_div(&p->b, att_plus(&p->b, most, rows - 1), tir_i32(&p->b, rows));
 }
 
@@ -57,13 +83,13 @@ static bool takes_whole_heads(const struct prefill *p)
 static void find_tile_of_head(struct prefill *p, struct tile_number *t)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32), layers = count_layers(p);
+    const struct tir_value heads = count_heads(p), layers = count_layers(p);
     const struct tir_value order = tir_add(b, tir_mul(b, t->layer, t->per_layer), t->in_layer);
     const struct tir_value item =
         att_xcd_item(b, order, tir_i32(b, 0), tir_mul(b, t->per_layer, layers));
     const struct tir_value in_layer = tir_div(b, item, layers);
     p->work.sequence = tir_div(b, item, tir_mul(b, layers, heads));
-    p->work.head = tir_sub(b, in_layer, tir_mul(b, p->work.sequence, heads));
+    p->work.head = first_of_heads(p, tir_sub(b, in_layer, tir_mul(b, p->work.sequence, heads)));
     t->layer = tir_sub(b, item, tir_mul(b, in_layer, layers));
 }
 
@@ -77,17 +103,24 @@ static void find_kv_head(struct prefill *p)
 
 /* Returns the number of workgroups of a launch of a persistent kernel; 0: the kernel is not
  * persistent, and has a workgroup for each work tile. A kernel is persistent if all work tiles take
- * about the same time and its loop leaves registers free. One workgroup fills a compute unit. If a
- * tile has two workgroups per unit, they run one after the other, which distributes the tiles of a
- * causal mask more evenly. */
+ * about the same time and its loop leaves registers free. With a window these are all tiles of
+ * which one workgroup fills a compute unit. Tiles for waves of 32 lanes, and tiles that compute
+ * offsets anew, have no registers. If a causal tile has two workgroups per unit, they run one after
+ * the other, which distributes the tiles more evenly. */
 int prefill_workgroups(const struct prefill *p)
 {
+    enum { FULL = 8 /* waves of a workgroup that fills a compute unit */ };
     const struct att_variant *const v = p->v;
-    const int wanted = p->tile->own[PREFILL_PERSISTENT];
-    const bool even = v->mask == ATT_MASK_NONE || v->mask == ATT_MASK_CAUSAL;
     const bool plain = !v->paged && !att_scales_scores(v);
-    const int each = v->mask == ATT_MASK_NONE && wanted > 1 ? 1 : wanted;
-    return even && plain ? each * (int)p->m->cus : 0;
+    const bool fills = p->tile->waves >= FULL && !p->tile->own[PREFILL_SIDE];
+    int each = p->tile->own[PREFILL_PERSISTENT];
+    if (v->mask == ATT_MASK_WINDOW)
+        each = fills && !p->tile->own[PREFILL_KEY_GROUPS] && !p->tile->own[PREFILL_FRESH_OFFSETS];
+    else if (v->mask == ATT_MASK_NONE)
+        each = each > 0;
+    else if (v->mask != ATT_MASK_CAUSAL)
+        each = 0;
+    return plain ? each * (int)p->m->cus : 0;
 }
 
 /* True if each of the last work tiles is split into two halves of its queries, for two workgroups.
@@ -160,7 +193,9 @@ static void locate(struct prefill *p, struct tile_number *t)
     p->work.offset = tir_sub(b, p->work.kv_len, p->work.q_len);
     const int rows = (int)prefill_queries(p);
     const struct tir_value last = att_plus(b, count_layers(p), -1);
-    p->work.row0 = att_times(b, p->tile->ascending ? t->layer : tir_sub(b, last, t->layer), rows);
+    const struct tir_value before = p->tile->ascending ? t->layer : tir_sub(b, last, t->layer);
+    p->work.row0 =
+        p->work.head_bits.id ? tir_shl(b, before, tokens_log2(p)) : att_times(b, before, rows);
 }
 
 /* Returns the indices of the work tile at the workgroup's place in the grid. */
@@ -172,7 +207,10 @@ static struct tile_number grid_tile(struct prefill *p)
     const struct tir_value per_layer = tir_mul(b, heads, batch);
     const struct tir_value before = tir_mul(b, tir_block_id(b, 1), heads);
     const struct tir_value in_layer = tir_add(b, before, tir_block_id(b, 0));
-    return (struct tile_number){in_layer, per_layer, tir_block_id(b, 2)};
+    if (!p->work.head_bits.id)
+        return (struct tile_number){in_layer, per_layer, tir_block_id(b, 2)};
+    return (struct tile_number){tir_add(b, tir_mul(b, tir_block_id(b, 2), per_layer), in_layer),
+                                tir_mul(b, count_heads(p), batch), tir_i32(b, 0)};
 }
 
 /* Returns the index (i32) of the layer of the workgroup's first work tile `first`. Divides the
@@ -201,6 +239,10 @@ static void read_arguments(struct prefill *p)
     tir_arg(b, p->v->paged ? ARG_KV_LENS : ARG_CU_SEQLENS_K, TIR_I64);
     if (!p->v->gqa)
         tir_arg(b, ARG_GQA, TIR_I32);
+    if (att_hides_early(p->v)) {
+        att_reach(b, p->v);
+        tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32);
+    }
     for (unsigned i = 0; i < (p->v->paged ? 2 : 4); i++) {
         tir_arg(b, tensors[i].arg, TIR_I64);
         tir_arg(b, tensors[i].token_stride, TIR_I64);
@@ -365,9 +407,19 @@ static void walk_all(struct prefill *p, void (*attend)(struct prefill *))
     const struct tir_value order =
         tir_add(b, tir_mul(b, first.layer, first.per_layer), first.in_layer);
     const struct tir_value all = tir_mul(b, first.per_layer, count_layers(p));
+    /* With several heads in a work tile, the grid may have workgroups after the last tile: it
+     * counts tiles of one head. */
+    const bool shares = p->work.head_bits.id != 0;
+    struct tir_value there = {0}, number = order;
+    if (shares) {
+        there = tir_cmp_lt(b, order, all);
+        number = first.in_layer = tir_select(b, there, order, tir_i32(b, 0));
+    }
     first.layer = find_first_layer(p, &first);
-    first.in_layer = tir_sub(b, order, tir_mul(b, first.layer, first.per_layer));
+    first.in_layer = tir_sub(b, number, tir_mul(b, first.layer, first.per_layer));
     locate(p, &first);
+    if (shares)
+        p->work.row0 = tir_select(b, there, p->work.row0, p->work.q_len);
     if (prefill_fetches_ahead(p))
         prefill_fetch(p);
     struct tir_value carried[1 + N_FIELDS] = {order};
@@ -400,16 +452,37 @@ static void walk_all(struct prefill *p, void (*attend)(struct prefill *))
     tir_end_for(b, &loop, carried, 1 + N_FIELDS);
 }
 
+/* Builds the work on tile t in a kernel that is not persistent and whose tiles have several heads.
+ * t->in_layer is the number of work tiles of the launch before t. The grid counts tiles of one
+ * head, so it may have workgroups after the last tile. */
+static void walk_shared(struct prefill *p, struct tile_number *t, void (*attend)(struct prefill *))
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value all = tir_mul(b, t->per_layer, count_layers(p));
+    struct tir_if there = tir_begin_if(b, tir_cmp_lt(b, t->in_layer, all), false, NULL, 0);
+    t->layer = tir_div(b, t->in_layer, t->per_layer);
+    t->in_layer = tir_sub(b, t->in_layer, tir_mul(b, t->layer, t->per_layer));
+    locate(p, t);
+    work_on_tile(p, NULL, attend);
+    tir_end_if(b, &there, NULL);
+}
+
 void prefill_walk_tiles(struct prefill *p, void (*attend)(struct prefill *))
 {
+    const bool reads = prefill_workgroups(p) && !prefill_has_halves(p);
+    /* Tiles with halves of K and V have no scalar registers to keep the arguments in. */
+    if (reads)
+        read_arguments(p);
+    prefill_find_heads(p);
     if (prefill_workgroups(p)) {
-        /* Tiles with halves of K and V have no scalar registers to keep the arguments in. */
-        if (!prefill_has_halves(p))
-            read_arguments(p);
         walk_all(p, attend);
         return;
     }
     struct tile_number only = grid_tile(p);
+    if (p->work.head_bits.id) {
+        walk_shared(p, &only, attend);
+        return;
+    }
     locate(p, &only);
     work_on_tile(p, NULL, attend);
 }
@@ -507,10 +580,12 @@ static bool planned_second(const struct att_variant *v, const struct tir_machine
     return false;
 }
 
-/* Limits of keys up to which tiles whose workgroups share a compute unit are faster. WINDOW: keys
- * of a window. PROMPT: keys of a prompt. ALWAYS: keys of either, if prefers_large_tiles() is true
- * and a launch has at most one large tile for each compute unit. */
-enum { WINDOW = 1024, PROMPT = 512, ALWAYS = 256 };
+/* Limits of keys up to which tiles whose workgroups share a compute unit are faster. SHORT: keys of
+ * a window, or of a prompt if prefers_large_tiles() is true and a launch has at most one large tile
+ * for each compute unit. PROMPT: keys of any other prompt. PAGED: keys of a window over pages. With
+ * head_dim 64 over tensors, either kind of tile takes as long for windows of 512 keys. Without
+ * transposing LDS reads that is so for 256 keys (modelled). */
+enum { SHORT = 256, PROMPT = 512, PAGED = 1024 };
 
 /* True if large tiles (one workgroup fills a compute unit) are faster for launches of few tiles and
  * keys. Then each compute unit has at most one tile, and nothing hides a prologue. With head_dim 64
@@ -533,7 +608,8 @@ static void add_large_launches(struct att_second *second, const struct tir_machi
 /* Sets second->calls to the calls in which a query sees few keys, and second->tile to 0 (not yet
  * chosen). Returns false if the variant has no such calls. In these calls, the prologue and
  * epilogue of a work tile take long compared with its products. With workgroups that share a
- * compute unit, such calls take 0.57 to 0.9 times the cycles (modelled). */
+ * compute unit, such calls take 0.57 to 0.9 times the cycles (modelled). Wider heads with a window
+ * over tensors have persistent kernels, which are as fast for any window. */
 static bool find_short_calls(const struct att_variant *v, const struct tir_machine *m,
                              struct att_second *second)
 {
@@ -544,22 +620,21 @@ static bool find_short_calls(const struct att_variant *v, const struct tir_machi
     const bool large = prefers_large_tiles(v, m);
     *second = (struct att_second){.tile = 0};
     if (v->mask == ATT_MASK_WINDOW) {
-        second->calls =
-            (struct att_box){.rows = {{ARG_WINDOW_LEFT, 0, (large ? ALWAYS : WINDOW) - 1},
-                                      {ARG_WINDOW_RIGHT, 0, AFTER}},
-                             .count = 2};
-        if (large) {
-            add_large_launches(second, m, ARG_WINDOW_LEFT, ALWAYS, WINDOW - 1);
+        const int most = v->paged && !large ? PAGED : SHORT;
+        second->calls = (struct att_box){
+            .rows = {{ARG_WINDOW_LEFT, 0, most - 1}, {ARG_WINDOW_RIGHT, 0, AFTER}}, .count = 2};
+        if (v->paged && large) {
+            add_large_launches(second, m, ARG_WINDOW_LEFT, SHORT, PAGED - 1);
             second->also[0].rows[second->also[0].count++] = second->calls.rows[1];
         }
-        return true;
+        return narrow || v->paged;
     }
     if (v->mask != ATT_MASK_CAUSAL)
         return false;
-    const int most = !narrow ? MOST_UNSPLIT_KEYS : large ? ALWAYS : PROMPT;
+    const int most = !narrow ? MOST_UNSPLIT_KEYS : large ? SHORT : PROMPT;
     second->calls = (struct att_box){.rows = {{ARG_MAX_SEQLEN_K, 0, most}}, .count = 1};
     if (large)
-        add_large_launches(second, m, ARG_MAX_SEQLEN_K, ALWAYS + 1, PROMPT);
+        add_large_launches(second, m, ARG_MAX_SEQLEN_K, SHORT + 1, PROMPT);
     /* longer prompts also, if they have many tiles: with few tiles they have key groups */
     if (!narrow && !att_transposes_8_bytes(m))
         second->also[0] =

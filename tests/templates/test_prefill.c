@@ -120,8 +120,9 @@ static void check_short(const char *target, const int dims[2], int mask, const c
     assert_int_equal(row_for(&v, m, arg, most), 0);
 }
 
-/* With head_dim 64 four workgroups share a compute unit of gfx950. Launches with at most a tile for
- * each compute unit have large tiles there from 257 keys on. */
+/* With head_dim 64 four workgroups share a compute unit of gfx950. Launches of prompts with at most
+ * a tile for each compute unit have large tiles there from 257 keys on. Wider heads with a window
+ * have no such kernel: theirs is persistent. */
 TEST_IN("no mask", queries_of_few_keys_share_compute_units)
 {
     FOR_WIDE_WAVES(t)
@@ -129,10 +130,50 @@ TEST_IN("no mask", queries_of_few_keys_share_compute_units)
         const char *const name = tgt_all[t]->machine.name;
         const bool four = !strcmp(name, "gfx950");
         const int *const narrow = head_dims[0], *const wide = head_dims[1];
-        check_short(name, narrow, ATT_MASK_WINDOW, "window_left", four ? 255 : 1023, four ? 4 : 3);
-        check_short(name, wide, ATT_MASK_WINDOW, "window_left", 1023, 2);
+        check_short(name, narrow, ATT_MASK_WINDOW, "window_left", 255, four ? 4 : 3);
         check_short(name, narrow, ATT_MASK_CAUSAL, "max_seqlen_k", four ? 256 : 512, four ? 4 : 3);
         check_short(name, wide, ATT_MASK_CAUSAL, "max_seqlen_k", 192, 2);
+    }
+}
+
+/* True if the kernel of the variant on machine m is persistent. */
+static bool is_persistent(const struct att_variant *v, const struct tir_machine *m)
+{
+    struct att_tile tile;
+    assert_true(att_find_tile(v, m, &tile, NULL));
+    const struct prefill p = prefill_with_tile(v, m, &tile);
+    assert_int_equal(prefill_workgroups(&p) % m->cus, 0);
+    return prefill_workgroups(&p) != 0;
+}
+
+/* A window's kernel is persistent with a workgroup for each compute unit, unless its tile computes
+ * offsets anew or scores have a soft cap. Its work tiles have several heads, but not with padded
+ * panels. */
+TEST_IN("no mask", windows_are_persistent_and_share_heads)
+{
+    FOR_WIDE_WAVES(t)
+    {
+        const struct tir_machine *const m = &tgt_all[t]->machine;
+        for (int d = 0; d < N_DIMS; d++) {
+            struct att_variant v = variant(m->name, head_dims[d]);
+            att_set(&v, ATT_MASK, ATT_MASK_WINDOW);
+            const bool narrow = v.head_dim <= 192 && v.head_dim_v <= 128;
+            assert_int_equal(is_persistent(&v, m), narrow);
+            struct att_tile tile;
+            att_find_tile(&v, m, &tile, NULL);
+            const struct prefill p = prefill_with_tile(&v, m, &tile);
+            assert_true(prefill_shares_heads(&p));
+            att_set(&v, ATT_SOFT_CAP, 1);
+            assert_false(is_persistent(&v, m));
+        }
+        struct att_variant padded = variant(m->name, (const int[2]){72, 72});
+        att_set(&padded, ATT_MASK, ATT_MASK_WINDOW);
+        struct att_tile tile;
+        att_find_tile(&padded, m, &tile, NULL);
+        const struct prefill p = prefill_with_tile(&padded, m, &tile);
+        assert_int_equal(prefill_shares_heads(&p), !strcmp(m->name, "gfx942"));
+        att_set(&padded, ATT_MASK, ATT_MASK_CHUNK);
+        assert_false(is_persistent(&padded, m));
     }
 }
 
