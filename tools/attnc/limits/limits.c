@@ -10,6 +10,7 @@
 
 #include "targets/tgt.h"
 #include "templates/template.h"
+#include "tools/attnc/limits/limits_sweep.h"
 #include "tools/attnc/limits/limits_text.h"
 
 /* A field's value other than its default, for a field that is no integer. Some values have kernels
@@ -44,47 +45,6 @@ struct op_limits {
     int largest[ATT_FIELD_COUNT];
 };
 
-/* Sets field `f` of a variant as if the description gave it. A file field gets a file name unless
- * `value` is 0. */
-static void set(struct att_variant *v, enum att_field f, int value)
-{
-    v->loc[f].line = 1; /* marks the field as given, so that it does not follow another field */
-    if (att_fields[f].kind == ATT_KIND_FILE)
-        att_set_file(v, f, value ? "hook.c" : NULL);
-    else
-        att_set(v, f, value);
-}
-
-/* The targets that have kernels of the op: bit i for target i of tgt_all. Functions below mean them
- * by "every target". */
-static uint8_t served;
-
-/* Returns the set `found` with the targets in `served` whose check accepts the variant: bit i for
- * target i of tgt_all. Targets in `found` are not checked. `why`, unless NULL, gets the last
- * refusal. */
-static uint8_t add_targets_of(const struct att_variant *v, uint8_t found, struct att_why *why)
-{
-    for (unsigned i = 0; tgt_all[i]; i++) {
-        if ((found | ~served) >> i & 1)
-            continue;
-        struct att_variant there = *v;
-        struct att_why no = {.field = ATT_FIELD_COUNT};
-        there.target = tgt_all[i]->machine.name;
-        att_variant_resolve(&there);
-        if (there.op->check(&there, &tgt_all[i]->machine, &no))
-            found |= (uint8_t)(1 << i);
-        else if (why)
-            *why = no;
-    }
-    return found;
-}
-
-/* Returns the set of targets whose check accepts the variant, as add_targets_of(). */
-static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
-{
-    return add_targets_of(v, 0, why);
-}
-
 /* Gives fields of `v` another value if the op refuses their default, in the order of the refusals.
  * A field gets the first value for which the check no longer names that field. */
 static void set_refused_defaults(struct att_variant *v)
@@ -92,16 +52,16 @@ static void set_refused_defaults(struct att_variant *v)
     static const int numbers[] = {2, 4, 8, 1};
     enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]), MOST = 4 };
     struct att_why why = {.field = ATT_FIELD_COUNT};
-    for (int n = 0; n < MOST && targets_of(v, &why) != served; n++) {
+    for (int n = 0; n < MOST && limits_targets(v, &why) != limits_served; n++) {
         const enum att_field f = why.field;
         if (f == ATT_FIELD_COUNT || f == ATT_HEAD_DIM || f == ATT_HEAD_DIM_V || v->loc[f].line)
             return;
         const struct att_field_info *info = &att_fields[f];
         const int values = info->kind == ATT_KIND_ENUM ? info->value_count : NUMBERS;
         for (int i = 0; i < values && why.field == f; i++) {
-            set(v, f, info->kind == ATT_KIND_INT ? numbers[i] : i);
+            limits_set(v, f, info->kind == ATT_KIND_INT ? numbers[i] : i);
             why.field = ATT_FIELD_COUNT;
-            targets_of(v, &why);
+            limits_targets(v, &why);
         }
     }
 }
@@ -117,11 +77,11 @@ static bool find_sizes(struct op_limits *l, bool refused)
     const int pair = l->op->takes & ATT_BIT(WIDTH) ? 1 : 0;
     for (int i = 0; i < SIZES * SIZES; i++) {
         att_variant_init(&l->base, l->op, tgt_all[0]->machine.name);
-        set(&l->base, pairs[pair][0], sizes[i / SIZES]);
-        set(&l->base, pairs[pair][1], sizes[(i + i / SIZES) % SIZES]); /* equal ones first */
+        limits_set(&l->base, pairs[pair][0], sizes[i / SIZES]);
+        limits_set(&l->base, pairs[pair][1], sizes[(i + i / SIZES) % SIZES]); /* equal ones first */
         if (refused)
             set_refused_defaults(&l->base);
-        if (targets_of(&l->base, NULL) == served) {
+        if (limits_targets(&l->base, NULL) == limits_served) {
             if (att_get(&l->base, pairs[pair][0]) == att_get(&l->base, pairs[pair][1]))
                 l->base.loc[pairs[pair][1]].line = 0;
             return true;
@@ -150,11 +110,11 @@ static int next_of_chain(const struct op_limits *l, int choice, att_field_set *d
 static void set_choice(const struct op_limits *l, struct att_variant *v, int n)
 {
     const struct choice *c = &l->choices[n];
-    set(v, c->field, c->value);
+    limits_set(v, c->field, c->value);
     if (c->also >= 0)
-        set(v, l->choices[c->also].field, l->choices[c->also].value);
+        limits_set(v, l->choices[c->also].field, l->choices[c->also].value);
     if (c->number)
-        set(v, (enum att_field)c->number, NEEDED_NUMBER);
+        limits_set(v, (enum att_field)c->number, NEEDED_NUMBER);
 }
 
 /* Sets choice `choice`, its helper, the helper's helper and so on. A field that is set already
@@ -174,8 +134,8 @@ static bool resize(const struct op_limits *l, struct att_variant *v, int i)
                                    {512, 512}, {512, 448}, {512, 64},  {448, 64}};
     if (i == (int)(sizeof(sizes) / sizeof(sizes[0])) || !(l->op->takes & ATT_BIT(HEAD_DIM)))
         return false;
-    set(v, ATT_HEAD_DIM, sizes[i][0]);
-    set(v, ATT_HEAD_DIM_V, sizes[i][1]);
+    limits_set(v, ATT_HEAD_DIM, sizes[i][0]);
+    limits_set(v, ATT_HEAD_DIM_V, sizes[i][1]);
     return true;
 }
 
@@ -185,9 +145,9 @@ static uint8_t targets_of_any(const struct op_limits *l, const struct att_varian
                               struct att_why *why)
 {
     struct att_variant sized = *v;
-    uint8_t found = targets_of(v, why);
-    for (int i = 0; found != served && resize(l, &sized, i); i++)
-        found = add_targets_of(&sized, found, NULL);
+    uint8_t found = limits_targets(v, why);
+    for (int i = 0; found != limits_served && resize(l, &sized, i); i++)
+        found = limits_add_targets(&sized, found, NULL);
     return found;
 }
 
@@ -198,7 +158,7 @@ static struct att_variant with_choice(const struct op_limits *l, int choice)
     struct att_variant v = l->base;
     apply(l, &v, choice);
     struct att_variant sized = v;
-    for (int i = 0; !targets_of(&sized, NULL); i++) {
+    for (int i = 0; !limits_targets(&sized, NULL); i++) {
         if (!resize(l, &sized, i))
             return v;
     }
@@ -290,7 +250,7 @@ static void find_choices(struct op_limits *l)
             if (value == info->dflt)
                 continue;
             struct att_variant v = l->base;
-            set(&v, f, value);
+            limits_set(&v, f, value);
             l->choices[l->count++] = (struct choice){.field = f,
                                                      .value = value,
                                                      .helper = -1,
@@ -413,46 +373,11 @@ static void name_choices(const struct op_limits *l, const bool in[MOST_CHOICES],
  * targets. */
 static void name_targets(uint8_t targets, struct text *t)
 {
-    if (targets == served)
+    if (targets == limits_served)
         return;
     for (unsigned i = 0; tgt_all[i]; i++) {
         if (targets >> i & 1)
             text_add(t, " (%s)", tgt_all[i]->machine.name);
-    }
-}
-
-/* Returns the targets that compile the variant with its own or any common size in the field
- * `other`. Used for head_dim and head_dim_v, which may differ: bit i for target i of tgt_all. */
-static uint8_t targets_of_pair(const struct att_variant *v, enum att_field other)
-{
-    static const int sizes[] = {64, 128, 192, 256, 320, 512, 576};
-    uint8_t found = targets_of(v, NULL);
-    for (int i = 0; i < 7 && found != served && v->op->takes >> other & 1; i++) {
-        struct att_variant changed = *v;
-        set(&changed, other, sizes[i]);
-        found = add_targets_of(&changed, found, NULL);
-    }
-    return found;
-}
-
-/* Sets has[i] to the targets that compile the variant with sample i in the integer field `f`. With
- * `pairs`, head_dim and head_dim_v are tried with each common size of the other. */
-static void sweep(const struct att_variant *v, enum att_field f, bool pairs,
-                  uint8_t has[LIMITS_SAMPLES])
-{
-    for (int i = 0; i < LIMITS_SAMPLES; i++) {
-        const int value = limits_sample(i);
-        has[i] = 0;
-        if (value < att_fields[f].min || value > att_fields[f].max)
-            continue;
-        struct att_variant changed = *v;
-        set(&changed, f, value);
-        if (pairs && f == ATT_HEAD_DIM)
-            has[i] = targets_of_pair(&changed, ATT_HEAD_DIM_V);
-        else if (pairs && f == ATT_HEAD_DIM_V)
-            has[i] = targets_of_pair(&changed, ATT_HEAD_DIM);
-        else
-            has[i] = targets_of(&changed, NULL);
     }
 }
 
@@ -463,8 +388,8 @@ static void describe_values(enum att_field f, const uint8_t has[LIMITS_SAMPLES],
     bool same = true;
     const char *semicolon = "";
     for (int i = 0; i < LIMITS_SAMPLES; i++)
-        same = same && (has[i] == 0 || has[i] == served);
-    for (unsigned i = 0; tgt_all[i] && served >> i; i++) {
+        same = same && (has[i] == 0 || has[i] == limits_served);
+    for (unsigned i = 0; tgt_all[i] && limits_served >> i; i++) {
         if (!same)
             text_add(t, "%s%s: ", semicolon, tgt_all[i]->machine.name);
         semicolon = "; ";
@@ -478,14 +403,15 @@ static void describe_values(enum att_field f, const uint8_t has[LIMITS_SAMPLES],
  * equal values share a line. */
 static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAMPLES])
 {
-    static uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES], same[LIMITS_SAMPLES];
+    static uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES], same[LIMITS_SAMPLES], dims[LIMITS_SAMPLES];
     static const uint8_t none[LIMITS_SAMPLES];
+    limits_sweep(&l->base, ATT_HEAD_DIM, true, dims);
     for (int d = 1; d < LIMITS_DENSE; d++) {
         struct att_variant v = l->base;
-        set(&v, ATT_HEAD_DIM, d);
+        limits_set(&v, ATT_HEAD_DIM, d);
         memset(sets[d], 0, sizeof(sets[d]));
-        if (targets_of_pair(&v, ATT_HEAD_DIM_V))
-            sweep(&v, ATT_HEAD_DIM_V, false, sets[d]);
+        if (dims[d])
+            limits_sweep(&v, ATT_HEAD_DIM_V, false, sets[d]);
     }
     const int ratio = limits_ratio(sets, base);
     if (ratio) {
@@ -507,7 +433,7 @@ static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAM
         for (int other = LIMITS_DENSE - 1; other >= d; other--) {
             if (memcmp(sets[d], sets[other], sizeof(none)))
                 continue;
-            same[other] = served;
+            same[other] = limits_served;
             if (other > d)
                 memset(sets[other], 0, sizeof(none));
         }
@@ -526,9 +452,9 @@ static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAM
 static int largest_of(const struct op_limits *l, enum att_field f)
 {
     static uint8_t has[LIMITS_SAMPLES];
-    sweep(&l->base, f, false, has);
+    limits_sweep(&l->base, f, false, has);
     for (int i = LIMITS_SAMPLES - 1; i >= 0; i--) {
-        if (has[i] == served)
+        if (has[i] == limits_served)
             return limits_sample(i);
     }
     return 0;
@@ -545,8 +471,8 @@ static void print_beside_numbers(const struct op_limits *l, enum att_field f,
             continue;
         const int largest = l->largest[other];
         struct att_variant v = l->base;
-        set(&v, other, largest);
-        sweep(&v, f, true, beside);
+        limits_set(&v, other, largest);
+        limits_sweep(&v, f, true, beside);
         if (!memcmp(beside, base, sizeof(beside)))
             continue;
         struct text t = {0};
@@ -562,7 +488,7 @@ static void print_integer(const struct op_limits *l, enum att_field f)
 {
     static uint8_t base[LIMITS_SAMPLES], sets[MOST_CHOICES][LIMITS_SAMPLES];
     struct text t = {0};
-    sweep(&l->base, f, true, base);
+    limits_sweep(&l->base, f, true, base);
     text_add(&t, "`%s`: ", att_fields[f].name);
     describe_values(f, base, &t);
     text_print(&t, "- ", "  ");
@@ -574,7 +500,7 @@ static void print_integer(const struct op_limits *l, enum att_field f)
         if (!l->choices[i].targets)
             continue;
         const struct att_variant v = with_choice(l, i);
-        sweep(&v, f, true, sets[i]);
+        limits_sweep(&v, f, true, sets[i]);
         done[i] = !memcmp(sets[i], base, sizeof(base));
     }
     for (int i = 0; i < l->count; i++) {
@@ -749,8 +675,8 @@ static void print_clashes(const struct op_limits *l, int a, bool *any)
     }
 }
 
-/* Sets l->base and `served`: leaves out targets, from the last one on, until each of the others
- * compiles the base. Prints those that remain if some are left out. Returns false if none
+/* Sets l->base and limits_served: leaves out targets, from the last one on, until each of the
+ * others compiles the base. Prints those that remain if some are left out. Returns false if none
  * remain. */
 static bool find_base(struct op_limits *l)
 {
@@ -758,13 +684,13 @@ static bool find_base(struct op_limits *l)
     uint8_t all = 0;
     for (unsigned i = 0; tgt_all[i]; i++)
         all |= (uint8_t)(1 << i);
-    for (served = all; served && !find_sizes(l, false) && !find_sizes(l, true);)
-        served /= 2;
-    for (unsigned i = 0; served != all && served >> i; i++)
+    for (limits_served = all; limits_served && !find_sizes(l, false) && !find_sizes(l, true);)
+        limits_served /= 2;
+    for (unsigned i = 0; limits_served != all && limits_served >> i; i++)
         text_add(&t, "%s%s", i ? ", " : "", tgt_all[i]->machine.name);
     if (t.length)
         text_print(&t, "- targets: ", "  ");
-    return served;
+    return limits_served;
 }
 
 void print_limits(const struct att_template *op)
