@@ -287,12 +287,11 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
 {
     const bool csr = v->partials == ATT_PARTIALS_CSR;
     const struct att_part_rows r = sized(v, m);
-    struct att_why why;
     unsigned groups = 1;
     while (2 * groups <= m->cus)
         groups *= 2;
     for (unsigned i = 0; !n && i < sizeof(tiles) / sizeof(tiles[0]); i++) {
-        if (!tiles[i].own[SHARE_PARTS] || !fits(v, &tiles[i], m, &why))
+        if (!tiles[i].own[SHARE_PARTS] || !fits(v, &tiles[i], m, NULL))
             continue;
         *second = (struct att_second){
             .tile = i + 1,

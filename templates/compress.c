@@ -66,9 +66,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
-    struct att_why why;
     for (unsigned i = 0; !n && i < sizeof(tiles) / sizeof(tiles[0]); i++) {
-        if (!tiles[i].own[SHARED] || !fits(v, &tiles[i], m, &why))
+        if (!tiles[i].own[SHARED] || !fits(v, &tiles[i], m, NULL))
             continue;
         *second = (struct att_second){
             .tile = i + 1,

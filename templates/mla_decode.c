@@ -190,13 +190,12 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
                    struct att_second *second)
 {
     struct att_tile first;
-    struct att_why why;
     if (n || v->kv_dtype != ATT_KV_DTYPE_SAME)
         return false;
     if (!att_find_tile(v, m, &first, NULL) || first.own[ONE_WAVE] != IN_PAIRS)
         return false;
     for (unsigned i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++) {
-        if (tiles[i].own[ONE_WAVE] != SINGLE || !fits(v, &tiles[i], m, &why))
+        if (tiles[i].own[ONE_WAVE] != SINGLE || !fits(v, &tiles[i], m, NULL))
             continue;
         *second = (struct att_second){.tile = i + 1};
         set_calls(v, m, &first, second);

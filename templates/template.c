@@ -211,9 +211,6 @@ static bool named_tile(const struct att_variant *v, const struct tir_machine *m,
 bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, struct att_tile *tile,
                    struct att_why *why)
 {
-    struct att_why ignored = {.text = ""};
-    if (!why)
-        why = &ignored;
     if (v->tile || v->spare_tile)
         return named_tile(v, m, (unsigned)(v->tile ? v->tile : v->spare_tile), tile, why);
     for (unsigned i = 0; i < v->op->n_tiles; i++) {
@@ -260,6 +257,8 @@ struct tir_func *att_begin_kernel(const struct att_variant *v, const struct tir_
 bool att_reject(struct att_why *why, enum att_field field, const char *format, ...)
 {
     va_list args;
+    if (!why)
+        return false;
     va_start(args, format);
     vsnprintf(why->text, sizeof(why->text), format, args);
     va_end(args);

@@ -25,7 +25,8 @@ struct att_why {
 };
 
 /** Writes the sentence of `format` and its arguments, as printf() does, and `field` to `why`.
- * Returns false, so that a check can end with `return att_reject(why, ATT_HEAD_DIM, ...)`. */
+ * Does not write if `why` is NULL. Returns false, so that a check can end with `return
+ * att_reject(why, ATT_HEAD_DIM, ...)`. */
 bool att_reject(struct att_why *why, enum att_field field, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -126,8 +127,8 @@ struct att_template {
     const char *description; /* meaning of the op, one line for `attnc help ops` */
     att_field_set takes; /* fields of the op's dispatch key: OP_TAKES_<op>, generated from ops/ */
 
-    /* True if this variant can be built for this target; if not, the reason is in `why`. Called
-     * once for each variant, from any thread. */
+    /* True if this variant can be built for this target; if not, the reason is in `why`, unless
+     * that is NULL. Called once for each variant, from any thread. */
     bool (*check)(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
     /* The tile table and its number of rows. In a family without tiles the table is NULL and
@@ -156,7 +157,7 @@ struct att_template {
     const struct pipeline *const *pipelines;
 
     /* True if this tile fits the variant on this target; if not, `why` has the numbers of LDS,
-     * registers or matrix instructions that exclude it. */
+     * registers or matrix instructions that exclude it, unless it is NULL. */
     bool (*fits)(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why);
 

@@ -37,12 +37,11 @@ bool decode_second(const struct att_variant *v, const struct tir_machine *m, uns
                    struct att_second *second)
 {
     struct att_tile first;
-    struct att_why why;
     if (n || !v->gqa || !att_find_tile(v, m, &first, NULL) || first.waves_per_simd > 1)
         return false;
     for (unsigned i = 0; i < DECODE_TILES; i++) {
         const struct att_tile *const t = &decode_tiles[i];
-        if (!t->own[DECODE_BY_GROUPS] || !decode_fits(v, t, m, &why))
+        if (!t->own[DECODE_BY_GROUPS] || !decode_fits(v, t, m, NULL))
             continue;
         const int most = (int)(m->cus / decode_head_groups(v, t));
         *second = (struct att_second){.tile = i + 1,

@@ -76,11 +76,10 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 static unsigned find_tile(const struct att_variant *v, const struct tir_machine *m, bool shares,
                           bool streams)
 {
-    struct att_why why;
     for (unsigned i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++)
         if (!tiles[i].own[HEAD_PRODUCT_ONE_X] &&
             tiles[i].own[HEAD_PRODUCT_SHARE_COLUMNS] == shares &&
-            tiles[i].own[HEAD_PRODUCT_STREAM] == streams && fits(v, &tiles[i], m, &why))
+            tiles[i].own[HEAD_PRODUCT_STREAM] == streams && fits(v, &tiles[i], m, NULL))
             return i + 1;
     return 0;
 }
@@ -144,8 +143,7 @@ static bool second_of_shared(const struct att_variant *v, const struct tir_machi
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
-    struct att_why why;
-    if (v->shared && fits(v, &tiles[0], m, &why))
+    if (v->shared && fits(v, &tiles[0], m, NULL))
         return second_of_shared(v, m, n, second);
     const unsigned few = find_tile(v, m, true, false), streams = find_tile(v, m, false, true);
     n += !few;

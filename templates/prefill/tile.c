@@ -539,13 +539,14 @@ static bool is_exact(const struct att_variant *v, const struct att_tile *t,
 }
 
 /* True unless the tile is for waves of 32 lanes and the machine's have 64. The reason is in `why`,
- * unless an earlier tile has set one. */
+ * unless an earlier tile has set one or `why` is NULL. */
 static bool is_for_lanes(const struct att_tile *t, const struct tir_machine *m, struct att_why *why)
 {
     if (!t->own[PREFILL_SIDE] || m->lane_bits < TIR_WAVE_BITS)
         return true;
-    return why->text[0] ? false
-                        : att_reject(why, ATT_TILE, "is for waves of 32 lanes, %s has 64", m->name);
+    if (why && why->text[0])
+        return false;
+    return att_reject(why, ATT_TILE, "is for waves of 32 lanes, %s has 64", m->name);
 }
 
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,

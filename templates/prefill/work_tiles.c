@@ -524,11 +524,10 @@ enum { KEYS_OF_TILE = 64, MOST_UNSPLIT_KEYS = 3 * KEYS_OF_TILE };
 static const struct att_tile *find_few(const struct att_variant *v, const struct tir_machine *m,
                                        unsigned n, int keys[2])
 {
-    struct att_why why = {.text = ""};
     keys[1] = 0;
     for (unsigned i = 0; i < PREFILL_N_TILES && keys[1] < INT32_MAX; i++) {
         const struct att_tile *const t = &prefill_tiles[i];
-        if (!takes_fewer_queries(v, t, m) || !prefill_fits(v, t, m, &why))
+        if (!takes_fewer_queries(v, t, m) || !prefill_fits(v, t, m, NULL))
             continue;
         const int least = t->own[PREFILL_KEY_GROUPS] ? MOST_UNSPLIT_KEYS + 1 : 0;
         keys[0] = keys[1] ? keys[1] + 1 : least;
@@ -543,9 +542,8 @@ static const struct att_tile *find_few(const struct att_variant *v, const struct
 static const struct att_tile *find_few_keys(const struct att_variant *v,
                                             const struct tir_machine *m)
 {
-    struct att_why why = {.text = ""};
     for (unsigned i = 0; i < PREFILL_N_TILES; i++) {
-        if (is_for_few_keys(v, &prefill_tiles[i], m) && prefill_fits(v, &prefill_tiles[i], m, &why))
+        if (is_for_few_keys(v, &prefill_tiles[i], m) && prefill_fits(v, &prefill_tiles[i], m, NULL))
             return &prefill_tiles[i];
     }
     return NULL;
@@ -565,10 +563,9 @@ static bool halves_planned_tiles(const struct att_variant *v, const struct att_t
 static bool planned_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                            struct att_second *second)
 {
-    struct att_why why = {.text = ""};
     for (unsigned i = 0; !n && i < PREFILL_N_TILES; i++) {
         const struct att_tile *const t = &prefill_tiles[i];
-        if (!halves_planned_tiles(v, t) || !prefill_fits(v, t, m, &why))
+        if (!halves_planned_tiles(v, t) || !prefill_fits(v, t, m, NULL))
             continue;
         const unsigned groups = t->own[PREFILL_KEY_GROUPS] ? t->own[PREFILL_KEY_GROUPS] : 1;
         *second = (struct att_second){
@@ -649,12 +646,11 @@ static bool find_short_calls(const struct att_variant *v, const struct tir_machi
 static bool short_second(const struct att_variant *v, const struct tir_machine *m,
                          struct att_second *second)
 {
-    struct att_why why = {.text = ""};
     if (!find_short_calls(v, m, second))
         return false;
     for (unsigned i = 0; i < PREFILL_N_TILES && !second->tile; i++) {
         const struct att_tile *const t = &prefill_tiles[i];
-        if (prefill_residents(t) > 1 && prefill_fits(v, t, m, &why))
+        if (prefill_residents(t) > 1 && prefill_fits(v, t, m, NULL))
             second->tile = i + 1;
     }
     return second->tile != 0;

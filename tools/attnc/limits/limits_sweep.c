@@ -28,7 +28,7 @@ uint8_t limits_add_targets(const struct att_variant *v, uint8_t found, struct at
         struct att_why no = {.field = ATT_FIELD_COUNT};
         there.target = tgt_all[i]->machine.name;
         att_variant_resolve(&there);
-        if (there.op->check(&there, &tgt_all[i]->machine, &no))
+        if (there.op->check(&there, &tgt_all[i]->machine, why ? &no : NULL))
             found |= (uint8_t)(1 << i);
         else if (why)
             *why = no;
