@@ -89,9 +89,9 @@ static void try_between(const struct sweep *s, int first, int last, int step,
         has[i] = has[first] == has[last] ? has[first] : try_sample(s, i);
 }
 
-/* Tries each sample of the first block. Fills a later block once for each number of low zero bits of
- * an index: such samples are multiples of the same powers of two. Kernels need such multiples, up
- * to some limit, so a block is uniform unless it has the limit. Tries every 16th sample. */
+/* Tries each sample of the first block. Fills a later block once for each number of low zero bits
+ * of an index: such samples are multiples of the same powers of two. Kernels need such multiples,
+ * up to some limit, so a block is uniform unless it has the limit. Tries every 16th sample. */
 void limits_sweep(const struct att_variant *v, enum att_field f, bool pairs,
                   uint8_t has[LIMITS_SAMPLES])
 {
