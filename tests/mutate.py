@@ -24,7 +24,7 @@ class Tree(mutate.Tree):
 
     def __init__(self, folder, packs):
         self.path, self.built, self.packs = folder, set(), {}
-        self.places, self.idle = set(), ()
+        self.places, self.idle, self.tracing_cost = set(), (), 0
         self.history = mutate.History(folder / "tests.json", "head", set(packs), set(packs))
         self.tests = [{"name": "of_" + pack, "suite": ["attnc:runtime"], "depends": [pack]} for pack in packs]
         for name, text in FILES.items():
@@ -42,6 +42,7 @@ class Tree(mutate.Tree):
 
     def lines_run(self, test, places, most):
         """A test runs every line, unless it is one of the idle tests, which run none."""
+        self.tracing_left -= self.tracing_cost
         return self.passes(test, most), [test["name"] not in self.idle] * len(places)
 
 
@@ -77,6 +78,15 @@ class Mutations(unittest.TestCase):
         tree = self.tree("pack")
         tree.idle = ["of_pack"]
         self.assertIsNone(self.killer(tree, "templates", "templates/a.c"))
+
+    def test_tracing_ends_with_its_time(self):
+        tree = self.tree(*["pack%d" % n for n in range(4)])
+        tree.idle = [test["name"] for test in tree.tests]
+        tree.tracing_cost = 0.4 * mutate.TRACING * 150
+        self.assertIsNone(self.killer(tree, "runtime", "runtime/b.c"))
+        self.assertEqual(sum(tree.history.is_measured(test) for test in tree.tests), 3)
+        self.assertIsNone(self.killer(tree, "runtime", "runtime/b.c"))  # the next mutation traces the rest
+        self.assertEqual(sum(tree.history.is_measured(test) for test in tree.tests), 4)
 
     def test_a_mutation_ends_with_its_test(self):
         tree = self.tree("pack")
