@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/host.h"
 #include "runtime/op.h"
 #include "runtime/tensors.h"
 #include "tests/runtime/fixture.h"
@@ -450,38 +451,108 @@ TEST(starts_of_index_arrays_are_checked)
     close_bench(&b);
 }
 
-/* The plan's sequences are rows with one query and one head. */
-TEST(items_of_a_planned_indexer_are_checked)
+/* Work lists of a call with 2 sequences of one query and one head. */
+struct lists {
+    const int32_t *indptr, *info;
+    int32_t partial_rows; /* 0: not given */
+};
+
+#define LISTS(l) \
+    .stream = FAKE_STREAM, .work_indptr = (l)->indptr, .work_info = (l)->info, .work_lists = 2
+#define SEQUENCES(l) LISTS(l), .partial_rows = (l)->partial_rows, .batch = 2, .tokens = 2
+#define PAGED .pages = {.entries = 4} /* of 16 keys */
+
+static int check_decode(struct attn_op *op, const struct lists *l)
 {
+    const struct attn_decode_args a = {SEQUENCES(l), PAGED};
+    op->desc.decode = (struct attn_decode_desc){.heads = 1, .q_len = 1, .cache = {.page_size = 16}};
+    return attn_decode_check_work(op, &a);
+}
+
+static int check_mla_decode(struct attn_op *op, const struct lists *l)
+{
+    const struct attn_mla_decode_args a = {SEQUENCES(l), PAGED};
+    op->desc.mla_decode =
+        (struct attn_mla_decode_desc){.heads = 1, .q_len = 1, .cache = {.page_size = 16}};
+    return attn_mla_decode_check_work(op, &a);
+}
+
+static int check_prefill(struct attn_op *op, const struct lists *l)
+{
+    const struct attn_prefill_args a = {SEQUENCES(l), PAGED, .q_tile = 1, .max_seqlen_q = 2};
+    op->desc.prefill =
+        (struct attn_prefill_desc){.heads = 1, .planned = true, .cache = {.page_size = 16}};
+    return attn_prefill_check_work(op, &a);
+}
+
+static int check_indexer_topk(struct attn_op *op, const struct lists *l)
+{
+    const struct attn_indexer_topk_args a = {LISTS(l), .rows = 2, .partials = l->partial_rows};
+    op->desc.indexer_topk = (struct attn_indexer_topk_desc){.planned = true};
+    return attn_indexer_topk_check_work(op, &a);
+}
+
+/* Every op refuses each wrong word of an item. The indexer does not know the number of keys. */
+TEST(items_of_work_lists_are_checked)
+{
+    static int (*const checks[])(struct attn_op *, const struct lists *) = {
+        check_indexer_topk, check_decode, check_mla_decode, check_prefill};
+    static const int32_t good[3][8] = {
+        {0, 4, 0, 1, 0, 32, 8, 1 << 16},
+        {0, 5, 0, 1, 32, 40, 0, 1 << 16},
+        {1, -1, 1, 2, 0, 16, 0, 1 << 16},
+    };
+    static const struct {
+        int item, word;
+        int32_t value;
+        const char *text;
+    } wrong[] = {
+        {0, 0, 2, "work_info[0][0] is 2, sequences are 2"},
+        {1, 0, -1, "work_info[1][0] is -1"},
+        {1, 1, 6, "work_info[1][1] is 6, partial rows are 6"},
+        {1, 1, -2, "work_info[1][1] is -2"},
+        {2, 2, 3, "work_info[2][3] is 2, queries"},
+        {2, 3, 3, "work_info[2][3] is 3, queries"},
+        {0, 3, 2, "a sequence's queries are at most 1"},
+        {0, 4, 33, "work_info[0][5] is 32, keys begin at 0, end in order"},
+        {2, 7, 2 << 16, "head ranges are not empty and end by 1"},
+        {2, 7, 1 | 1 << 16, "head ranges"},
+        {1, 5, 65, "work_info[1][5] is 65, keys"},
+        {1, 6, 25, "work_info[1][6] is 25, and keys after"},
+    };
     fake_reset();
     static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
     struct attn_op op = {.device = b.device};
-    op.desc.indexer_topk.planned = true;
-    static const int32_t indptr[] = {0, 1, 2};
-    static _Alignas(16)
-        int32_t info[2][8] = {{0, 0, 0, 1, 0, 64, 9, 1 << 16}, {1, -1, 1, 2, 0, 5, 0, 1 << 16}};
-    struct attn_indexer_topk_args a = {
-        .size = sizeof(a),
-        .stream = FAKE_STREAM,
-        .rows = 2,
-        .work_indptr = indptr,
-        .work_info = info[0],
-        .work_lists = 2,
-        .partials = 1,
-    };
-    assert_int_equal(attn_family_indexer_topk.check_data(&op, &a), ATTN_OK);
-    info[0][1] = 1;
-    assert_int_equal(attn_family_indexer_topk.check_data(&op, &a), ATTN_BAD_DATA);
-    says("work_info[0][1] is 1, partial rows are 1");
-    a.partials = 0; /* not given */
-    assert_int_equal(attn_family_indexer_topk.check_data(&op, &a), ATTN_OK);
-    info[1][0] = 2;
-    assert_int_equal(attn_family_indexer_topk.check_data(&op, &a), ATTN_BAD_DATA);
-    says("work_info[1][0] is 2");
-    op.desc.indexer_topk.planned = false;
-    assert_int_equal(attn_family_indexer_topk.check_data(&op, &a), ATTN_OK);
+    for (size_t c = 0; c < sizeof(checks) / sizeof(checks[0]); c++) {
+        int32_t indptr[] = {0, 1, 3};
+        _Alignas(16) int32_t info[3][8];
+        const struct lists l = {indptr, info[0], 6}, no_rows = {indptr, info[0], 0};
+        memcpy(info, good, sizeof(info));
+        assert_int_equal(checks[c](&op, &l), ATTN_OK);
+        for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]) - (c ? 0 : 2); i++) {
+            memcpy(info, good, sizeof(info));
+            info[wrong[i].item][wrong[i].word] = wrong[i].value;
+            refused(checks[c](&op, &l), ATTN_BAD_DATA, wrong[i].text);
+        }
+        memcpy(info, good, sizeof(info));
+        info[1][1] = 6;
+        assert_int_equal(checks[c](&op, &no_rows), ATTN_OK);
+        indptr[1] = 4;
+        refused(checks[c](&op, &l), ATTN_BAD_DATA, "work_indptr[2] is 3, below work_indptr[1]");
+    }
     close_bench(&b);
+}
+
+/* Ops that are not planned do not read the lists. */
+TEST(only_planned_calls_have_work_lists)
+{
+    static const int32_t falls[] = {0, 2, 1};
+    const struct attn_prefill_args prefill = {.work_indptr = falls, .work_lists = 2};
+    const struct attn_indexer_topk_args indexer = {.work_indptr = falls, .work_lists = 2};
+    const struct attn_op op = {0};
+    assert_int_equal(attn_prefill_check_work(&op, &prefill), ATTN_OK);
+    assert_int_equal(attn_indexer_topk_check_work(&op, &indexer), ATTN_OK);
 }
 
 /* The dimensions after the number of pages cover a page, and each stride that a caller may choose
