@@ -376,6 +376,31 @@ TEST(tiles_are_cut_finer_than_sequences)
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
 }
 
+/* Three sequences of 160 queries, in tiles of 64. The items of a tile have all keys that its last
+ * query sees of 320. */
+TEST(every_sequence_has_its_tiles)
+{
+    enum { QUERIES = 160, TILE = 64, KEYS = 320 };
+    static struct case_ c;
+    plan_shape(
+        &c,
+        (struct attn_decode_plan_shape){
+            .batch = 3, .q_len = QUERIES, .heads = 1, .kv_heads = 1, .lists = 4, .q_tile = TILE},
+        (const int32_t[]){KEYS, KEYS, KEYS});
+    int32_t keys[3 * QUERIES] = {0};
+    for (int32_t i = 0; i < c.work_indptr[4]; i++) {
+        const int32_t *const w = c.work_info[i];
+        assert_in_range(w[2], w[0] * QUERIES, w[3]);
+        assert_in_range(w[3], w[2], (w[0] + 1) * QUERIES);
+        for (int32_t q = w[2]; q < w[3]; q++)
+            keys[q] += w[5] - w[4];
+    }
+    for (int32_t q = 0; q < 3 * QUERIES; q++) {
+        const int32_t end = (q % QUERIES / TILE + 1) * TILE;
+        assert_int_equal(keys[q], KEYS - (end < QUERIES ? QUERIES - end : 0));
+    }
+}
+
 /* The last 128 of 640 tokens, in tiles of 64: 9 and 10 units. Pieces of 9 units are longer than the
  * payload of 8, by less than an item's cost. */
 TEST(pieces_of_tiles_may_exceed_the_payload)
