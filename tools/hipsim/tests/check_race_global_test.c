@@ -29,6 +29,7 @@
 #define COUNT                                       \
     "s_mov_b64 s[12:13], exec\ns_mov_b64 exec, 1\n" \
     "global_atomic_add v5, v10, v11, s[8:9] sc0\ns_waitcnt vmcnt(0)\ns_mov_b64 exec, s[12:13]\n"
+#define IF_FIRST_WAVE "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 second\n"
 #define IF_FIRST_GROUP "s_cmp_lg_u32 s5, 0\ns_cbranch_scc1 second\n"
 #define ELSE "s_endpgm\nsecond:\n"
 
@@ -212,6 +213,14 @@ TEST(the_last_workgroup_is_ordered)
            BEGIN STORE("v1") BARRIER FIRST_COUNTS BARRIER LAST_GROUP(LOAD_OTHER));
 }
 
+/* An atomic orders only what was released before it, even if its own release includes nothing. */
+TEST(later_releases_are_not_ordered)
+{
+#define FIRST_STORES IF_FIRST_WAVE "s_sleep 50\n" STORE("v1") COUNT ELSE
+    expect(2, 1, BEGIN FIRST_STORES COUNT "s_sleep 127\n" LOAD("v2"),
+           BEGIN FIRST_STORES COUNT "s_sleep 127\n" COUNT LOAD("v2"));
+}
+
 /* Tests a flag that is stored and polled with agent scope. A plain flag is itself a race. */
 TEST(flags)
 {
@@ -228,7 +237,6 @@ TEST(flags)
 /* Within a workgroup, an LDS atomic or a flag of workgroup scope (sc0) suffices. */
 TEST(lds_atomics_and_flags_order_waves)
 {
-#define IF_FIRST_WAVE "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 second\n"
 #define AWAIT_LDS                                                \
     "poll:\nds_add_rtn_u32 v5, v10, v10\ns_waitcnt lgkmcnt(0)\n" \
     "v_cmp_eq_u32 vcc, 0, v5\ns_cbranch_vccnz poll\n"
@@ -349,6 +357,20 @@ TEST(a_report_names_who_wrote_the_byte)
     assert_int_equal(p.fault.kind, FAULT_RACE);
     assert_non_null(strstr(p.fault.text, "which wave 0 of workgroup (0, 0, 0) writes"));
     assert_non_null(strstr(p.fault.text, "4 bytes into the 65536 B allocation #"));
+}
+
+/* Two lanes of the last workgroup store to 16 bytes each: the first the value that is there, the
+ * second another one. The report names who wrote the bytes of the second. */
+TEST(a_report_names_the_writer_of_its_lane)
+{
+    struct program p = run(BEGIN "s_lshl_b32 s6, s5, 4\nv_mov_b32 v6, s6\nv_mov_b32 v7, s6\n"
+                                 "s_mov_b64 exec, 1\ns_cmp_lg_u32 s5, 2\ns_cbranch_scc1 one\n"
+                                 "s_mov_b64 exec, 3\nv_lshlrev_b32 v6, 2, v0\nv_mov_b32 v7, 0\n"
+                                 "one:\nglobal_store_dword v6, v7, s[2:3]\n",
+                           1, 3, CHECK_RACE);
+    assert_int_equal(p.fault.kind, FAULT_RACE);
+    assert_non_null(strstr(p.fault.text, "which wave 0 of workgroup (1, 0, 0) writes"));
+    assert_non_null(strstr(p.fault.text, "16 bytes into the 65536 B allocation #"));
 }
 
 static void *pages_alloc(int pages) { return device_alloc(((size_t)pages + 64) * 4096, NULL); }

@@ -71,6 +71,20 @@ TEST(lds_stores_are_waited_for)
            OFFSETS IF_WAVE(17, LDS_STORE("v1")) BARRIER IF_WAVE(30, LDS_LOAD("v2")) BARRIER);
 }
 
+/* Wave 17 stores every second dword of 256 bytes. Wave 30 loads these or the others. */
+TEST(global_stores_are_waited_for)
+{
+#define SPARSE \
+    "v_add_nc_u32 v9, v1, v1\nv_add_nc_u32 v10, v0, v0\nv_add_nc_u32 v10, 34 * 128, v10\n"
+#define LATE "global_store_b32 v9, v4, s[2:3]\n"
+#define LOAD_AFTER(offset) \
+    BARRIER IF_WAVE(30, "global_load_b32 v8, v10, s[2:3] offset:" offset "\ns_wait_loadcnt 0\n")
+    expect(OFFSETS SPARSE IF_WAVE(17, LATE) LOAD_AFTER("0") BARRIER,
+           OFFSETS SPARSE IF_WAVE(17, LATE) LOAD_AFTER("4") BARRIER);
+    expect(OFFSETS SPARSE IF_WAVE(17, LATE) LOAD_AFTER("0") BARRIER,
+           OFFSETS SPARSE IF_WAVE(17, LATE "s_wait_storecnt 0\n") LOAD_AFTER("0") BARRIER);
+}
+
 /* Wave 17 counts after or before its store; wave 30 loads the data when it has seen the count. */
 TEST(atomics_order_waves)
 {
