@@ -13,8 +13,8 @@
 
 bool prefill_shares_heads(const struct prefill *p)
 {
-    const bool plain = !p->v->planned && !p->v->paged && prefill_groups(p) == 1;
-    if (p->v->mask != ATT_MASK_WINDOW || !plain || p->tile->own[PREFILL_SIDE])
+    const bool plain = !p->v->planned && prefill_groups(p) == 1;
+    if (!att_hides_early(p->v) || !plain || p->tile->own[PREFILL_SIDE])
         return false;
     /* The gather of Q reads whole panels, so these may have no columns after the last one of Q. */
     for (unsigned i = 0; i < p->k.n_panels; i++)

@@ -579,10 +579,11 @@ static bool planned_second(const struct att_variant *v, const struct tir_machine
 
 /* Limits of keys up to which tiles whose workgroups share a compute unit are faster. SHORT: keys of
  * a window, or of a prompt if prefers_large_tiles() is true and a launch has at most one large tile
- * for each compute unit. PROMPT: keys of any other prompt. PAGED: keys of a window over pages. With
- * head_dim 64 over tensors, either kind of tile takes as long for windows of 512 keys. Without
- * transposing LDS reads that is so for 256 keys (modelled). */
-enum { SHORT = 256, PROMPT = 512, PAGED = 1024 };
+ * for each compute unit. PROMPT: keys of any other prompt. COPIED: keys of a window over pages that
+ * are copied, if prefers_large_tiles() is true and a launch has more tiles. With head_dim 64 over
+ * tensors, either kind of tile takes as long for windows of 512 keys. Without transposing LDS
+ * reads, and with head_dim 128 over pages, that is so for 256 keys (modelled). */
+enum { SHORT = 256, PROMPT = 512, COPIED = 512 };
 
 /* True if large tiles (one workgroup fills a compute unit) are faster for launches of few tiles and
  * keys. Then each compute unit has at most one tile, and nothing hides a prologue. With head_dim 64
@@ -602,6 +603,14 @@ static void add_large_launches(struct att_second *second, const struct tir_machi
         .rows = {{ARG_TILES, 2 * m->cus + 1, INT32_MAX}, {arg, first, last}}, .count = 2};
 }
 
+/* True if the first tile of the variant copies pages to LDS without registers. */
+static bool copies_pages(const struct att_variant *v, const struct tir_machine *m)
+{
+    struct att_tile first;
+    return v->paged && att_find_tile(v, m, &first, NULL) &&
+           prefill_with_tile(v, m, &first).source.kind == PREFILL_PAGE_COPIES;
+}
+
 /* Sets second->calls to the calls in which a query sees few keys, and second->tile to 0 (not yet
  * chosen). Returns false if the variant has no such calls. In these calls, the prologue and
  * epilogue of a work tile take long compared with its products. With workgroups that share a
@@ -617,11 +626,10 @@ static bool find_short_calls(const struct att_variant *v, const struct tir_machi
     const bool large = prefers_large_tiles(v, m);
     *second = (struct att_second){.tile = 0};
     if (v->mask == ATT_MASK_WINDOW) {
-        const int most = v->paged && !large ? PAGED : SHORT;
         second->calls = (struct att_box){
-            .rows = {{ARG_WINDOW_LEFT, 0, most - 1}, {ARG_WINDOW_RIGHT, 0, AFTER}}, .count = 2};
-        if (v->paged && large) {
-            add_large_launches(second, m, ARG_WINDOW_LEFT, SHORT, PAGED - 1);
+            .rows = {{ARG_WINDOW_LEFT, 0, SHORT - 1}, {ARG_WINDOW_RIGHT, 0, AFTER}}, .count = 2};
+        if (large && copies_pages(v, m)) {
+            add_large_launches(second, m, ARG_WINDOW_LEFT, SHORT, COPIED - 1);
             second->also[0].rows[second->also[0].count++] = second->calls.rows[1];
         }
         return narrow || v->paged;

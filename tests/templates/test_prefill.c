@@ -146,10 +146,18 @@ static bool is_persistent(const struct att_variant *v, const struct tir_machine 
     return prefill_workgroups(&p) != 0;
 }
 
+/* True if work tiles of the variant on machine m have several heads. */
+static bool shares_heads(const struct att_variant *v, const struct tir_machine *m)
+{
+    struct att_tile tile;
+    assert_true(att_find_tile(v, m, &tile, NULL));
+    const struct prefill p = prefill_with_tile(v, m, &tile);
+    return prefill_shares_heads(&p);
+}
+
 /* A window's kernel is persistent with a workgroup for each compute unit, unless its tile computes
- * offsets anew or scores have a soft cap. Its work tiles have several heads, but not with padded
- * panels. */
-TEST_IN("no mask", windows_are_persistent_and_share_heads)
+ * offsets anew or scores have a soft cap. */
+TEST_IN("no mask", windows_are_persistent)
 {
     FOR_WIDE_WAVES(t)
     {
@@ -159,21 +167,59 @@ TEST_IN("no mask", windows_are_persistent_and_share_heads)
             att_set(&v, ATT_MASK, ATT_MASK_WINDOW);
             const bool narrow = v.head_dim <= 192 && v.head_dim_v <= 128;
             assert_int_equal(is_persistent(&v, m), narrow);
-            struct att_tile tile;
-            att_find_tile(&v, m, &tile, NULL);
-            const struct prefill p = prefill_with_tile(&v, m, &tile);
-            assert_true(prefill_shares_heads(&p));
             att_set(&v, ATT_SOFT_CAP, 1);
             assert_false(is_persistent(&v, m));
+            att_set(&v, ATT_SOFT_CAP, 0);
+            att_set(&v, ATT_MASK, ATT_MASK_CHUNK);
+            assert_false(is_persistent(&v, m));
+        }
+    }
+}
+
+/* Work tiles of windows and chunks have several heads, over tensors and over pages. Items of a plan
+ * have all heads of a KV head as rows. Padded panels have no columns for the gather of Q. */
+TEST_IN("no mask", work_tiles_of_windows_and_chunks_share_heads)
+{
+    FOR_WIDE_WAVES(t)
+    {
+        const struct tir_machine *const m = &tgt_all[t]->machine;
+        for (int i = 0; i < 4 * N_DIMS; i++) {
+            struct att_variant v = variant(m->name, head_dims[i / 4]);
+            assert_false(shares_heads(&v, m));
+            att_set(&v, ATT_PAGED, i & 1);
+            att_set(&v, ATT_MASK, i & 2 ? ATT_MASK_WINDOW : ATT_MASK_CHUNK);
+            assert_true(shares_heads(&v, m));
+            if (i & 1) {
+                att_set(&v, ATT_PLANNED, 1);
+                assert_false(shares_heads(&v, m));
+            }
         }
         struct att_variant padded = variant(m->name, (const int[2]){72, 72});
         att_set(&padded, ATT_MASK, ATT_MASK_WINDOW);
-        struct att_tile tile;
-        att_find_tile(&padded, m, &tile, NULL);
-        const struct prefill p = prefill_with_tile(&padded, m, &tile);
-        assert_int_equal(prefill_shares_heads(&p), !strcmp(m->name, "gfx942"));
-        att_set(&padded, ATT_MASK, ATT_MASK_CHUNK);
-        assert_false(is_persistent(&padded, m));
+        assert_int_equal(shares_heads(&padded, m), !strcmp(m->name, "gfx942"));
+    }
+}
+
+/* Windows over pages have a kernel for up to 256 keys. On gfx950 it takes up to 512 keys if pages
+ * are copied and head_dim is 64. A launch of these has more tiles than compute units. */
+TEST_IN("no mask", windows_over_pages_have_a_kernel_for_few_keys)
+{
+    FOR_WIDE_WAVES(t)
+    {
+        const struct tir_machine *const m = &tgt_all[t]->machine;
+        const bool copies = !strcmp(m->name, "gfx950");
+        for (int page = 0; page <= 16; page += 16) {
+            struct att_second second;
+            struct att_variant v = variant(m->name, head_dims[0]);
+            att_set(&v, ATT_MASK, ATT_MASK_WINDOW);
+            att_set(&v, ATT_PAGED, 1);
+            att_set(&v, ATT_PAGE_SIZE, page);
+            assert_int_not_equal(row_for(&v, m, "window_left", 255), 0);
+            assert_true(v.op->second(&v, m, 0, &second));
+            assert_int_equal(second.also[0].count, copies && page ? 3 : 0);
+            if (second.also[0].count)
+                assert_int_equal(second.also[0].rows[1].max, 511);
+        }
     }
 }
 
