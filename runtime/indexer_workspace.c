@@ -66,16 +66,47 @@ static int32_t balanced_parts(int64_t keys, int64_t listed, int32_t most)
     return parts;
 }
 
+/* Returns the number of entries of a part's list: of keys or of blocks, whichever is more. */
+static int32_t entries_of(const struct attn_indexer_topk_desc *d)
+{
+    return d->top_k > d->top_blocks ? d->top_k : d->top_blocks;
+}
+
+/* Returns the most parts that a row of max_keys keys has: each has enough keys. */
+static int32_t most_parts(const struct attn_indexer_topk_desc *d,
+                          const struct attn_indexer_topk_shape *s)
+{
+    return s->max_keys / (entries_of(d) > PART_KEYS ? entries_of(d) : PART_KEYS);
+}
+
+/* Returns the most parts of all rows of a call without a plan: one per compute unit, or fewer if
+ * their lists would exceed PARTS_BYTES. */
+static int32_t all_parts(const struct attn_indexer_topk_desc *d,
+                         const struct attn_indexer_topk_shape *s)
+{
+    const int64_t room = PARTS_BYTES / part_bytes(d) - 1;
+    return s->compute_units < room ? s->compute_units : (int32_t)room;
+}
+
 /* Returns the number of parts into which a call without a plan divides the keys of each row. */
 static int32_t choose_splits(const struct attn_indexer_topk_desc *d,
                              const struct attn_indexer_topk_shape *s)
 {
-    const int32_t listed = d->top_k > d->top_blocks ? d->top_k : d->top_blocks;
-    const int32_t most = s->max_keys / (listed > PART_KEYS ? listed : PART_KEYS);
-    const int64_t room = PARTS_BYTES / part_bytes(d) - 1;
-    const int32_t all = s->compute_units < room ? s->compute_units : (int32_t)room;
+    const int32_t most = most_parts(d, s), all = all_parts(d, s);
     const int32_t units = s->rows ? all / s->rows : all;
-    return balanced_parts(s->max_keys, listed, most < units ? most : units);
+    return balanced_parts(s->max_keys, entries_of(d), most < units ? most : units);
+}
+
+/* Returns the number of lists for which the workspace of a call without a plan has memory. It is at
+ * least the number of any call with at most these rows and keys. Parts can be fewer with more keys,
+ * so the chosen number of parts is no such bound. */
+static int64_t room_for_lists(const struct attn_indexer_topk_desc *d,
+                              const struct attn_indexer_topk_shape *s)
+{
+    const int64_t most = most_parts(d, s), all = all_parts(d, s);
+    if (most < 2)
+        return 0;
+    return s->rows * most < all ? s->rows * most : all;
 }
 
 /* Returns the largest number of parts that a plan with `lists` work lists makes of one row. */
@@ -96,6 +127,20 @@ static size_t reserve(struct attn_indexer_topk_workspace *w, size_t bytes)
     const size_t at = w->bytes;
     w->bytes += (bytes + 15) / 16 * 16;
     return at;
+}
+
+/* Sets the number of parts of a call without a plan, the byte offsets of their lists in the
+ * workspace, and the workspace's bytes. */
+static void place_parts(const struct attn_indexer_topk_desc *d,
+                        const struct attn_indexer_topk_shape *s,
+                        struct attn_indexer_topk_workspace *w)
+{
+    const size_t lists = (size_t)room_for_lists(d, s);
+    *w = (struct attn_indexer_topk_workspace){.splits = choose_splits(d, s)};
+    w->indices = reserve(w, lists * (size_t)d->top_k * 4);
+    w->values = reserve(w, lists * (size_t)d->top_k * 4);
+    w->blocks = reserve(w, lists * (size_t)d->top_blocks * 4);
+    w->block_values = reserve(w, lists * (size_t)d->top_blocks * 4);
 }
 
 /* Returns the most partial results that `lists` work lists can have over `rows` rows. The lists
@@ -186,16 +231,7 @@ static int find_workspace(const struct attn_indexer_topk_desc *desc,
         plan_workspace(desc, shape, workspace);
         return ATTN_OK;
     }
-    *workspace = (struct attn_indexer_topk_workspace){.splits = choose_splits(desc, shape)};
-    if (workspace->splits == 1)
-        return ATTN_OK;
-    const size_t lists = (size_t)shape->rows * (size_t)workspace->splits;
-    const size_t keys = (lists * (size_t)desc->top_k * 4 + 15) / 16 * 16;
-    const size_t blocks = (lists * (size_t)desc->top_blocks * 4 + 15) / 16 * 16;
-    workspace->values = keys;
-    workspace->blocks = 2 * keys;
-    workspace->block_values = 2 * keys + blocks;
-    workspace->bytes = 2 * keys + 2 * blocks;
+    place_parts(desc, shape, workspace);
     return ATTN_OK;
 }
 

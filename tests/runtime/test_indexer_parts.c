@@ -74,21 +74,54 @@ TEST(workgroups_that_share_a_unit_count)
     }
 }
 
+/* 75 rows have memory for the 300 parts that longer rows would have, 4 of 4,096 keys each. */
 TEST(lists_are_contiguous)
 {
-    struct attn_indexer_topk_workspace w = choose(510, 3, 75, 16384); /* 4 parts */
-    assert_int_equal(w.splits, 4);
+    struct attn_indexer_topk_workspace w = choose(510, 3, 75, 4096);
+    assert_int_equal(w.splits, 2);
     assert_int_equal(w.indices, 0);
     assert_int_equal(w.values, 75 * 4 * 510 * 4);
     assert_int_equal(w.blocks, 2 * w.values);
     assert_int_equal(w.block_values, w.blocks + 75 * 4 * 3 * 4);
     assert_int_equal(w.bytes, w.blocks + 2 * (75 * 4 * 3 * 4));
-    w = choose(511, 3, 3, 4096); /* 2 parts: neither 6 x 511 nor 6 x 3 words are multiples of 16 */
+    w = choose(511, 3, 3, 2048); /* 2 parts: neither 6 x 511 nor 6 x 3 words are multiples of 16 */
     assert_int_equal(w.values % 16 + w.blocks % 16 + w.block_values % 16 + w.bytes % 16, 0);
     assert_true(w.values >= 6 * 511 * 4 && w.values < 6 * 511 * 4 + 16);
-    w = choose(2048, 2048, 16384, 1 << 20);
-    assert_int_equal(w.splits, 1);
-    assert_int_equal(w.bytes, 0);
+    assert_int_equal(choose(2048, 2048, 16384, 4095).bytes, 0); /* too few keys for two parts */
+}
+
+/* Fails if a call of these rows and keys has more lists than memory at `w`, or if it has more
+ * memory than `room`. Returns its bytes. */
+static size_t check_room(int32_t top_k, int32_t rows, int32_t keys, size_t room)
+{
+    const struct attn_indexer_topk_workspace w = choose(top_k, top_k / 8, rows, keys);
+    const size_t lists = w.splits > 1 ? (size_t)rows * (size_t)w.splits : 0;
+    const size_t list = 4 * (size_t)top_k, blocks = 4 * (size_t)(top_k / 8);
+    if (w.indices + lists * list > w.values || w.values + lists * list > w.blocks ||
+        w.blocks + lists * blocks > w.block_values || w.block_values + lists * blocks > w.bytes)
+        fail_msg("top_k %d, %d rows of %d keys: %d parts exceed %zu bytes", top_k, rows, keys,
+                 w.splits, w.bytes);
+    if (w.bytes > room)
+        fail_msg("top_k %d, %d rows of %d keys take %zu bytes, and more keys or rows %zu", top_k,
+                 rows, keys, w.bytes, room);
+    return w.bytes;
+}
+
+/* Memory for the most rows and keys suffices for each call with fewer. Parts may be more: a part of
+ * exactly top_k keys selects nothing. */
+TEST(memory_never_falls_with_more_keys_or_rows)
+{
+    static const int32_t rows[] = {4096, 305, 304, 153, 152, 8, 3, 1, 0};
+    assert_int_equal(choose(2048, 0, 1, 39 * 2048).splits, 39);
+    assert_int_equal(choose(2048, 0, 1, 39 * 2048 + 64).splits, 20);
+    for (int32_t top_k = 8; top_k <= 4096; top_k *= 8) {
+        size_t room[sizeof(rows) / sizeof(rows[0])];
+        memset(room, -1, sizeof(room));
+        for (int32_t keys = 160 * 2048 + 1; keys > 0; keys -= keys % 2048 == 1 ? 1 : 2047)
+            for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++)
+                room[r] = check_room(top_k, rows[r], keys,
+                                     r && room[r - 1] < room[r] ? room[r - 1] : room[r]);
+    }
 }
 
 TEST(no_shape_takes_32_mib)
