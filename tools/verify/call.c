@@ -448,19 +448,13 @@ static bool open_hook(struct verify_run *run, uint32_t n, const struct attn_kern
     return false;
 }
 
-/* True if the shape is of the share that run->every and run->turn give the kernel. `place` is its
- * number among the shapes that the kernel takes. */
-static bool has_turn(const struct verify_run *run, size_t place)
+/* Verifies a kernel on one in `shares` of the shapes that it takes: those whose number among them
+ * is `share` modulo `shares`. */
+static void verify_share(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
+                         const struct verify_op *op, struct hook *hook, size_t share, size_t shares)
 {
-    return run->every <= 1 || place % run->every == run->turn % run->every;
-}
-
-void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
-                  const struct verify_op *op)
-{
-    struct hook *hook;
     size_t taken = 0;
-    bool covered = open_hook(run, n, info, &hook);
+    bool covered = true;
     for (size_t i = 0; covered && i < op->shape_count && verify_wants_more(run); i++) {
         struct call c = {
             .op = op,
@@ -480,8 +474,22 @@ void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_i
         covered = !fault;
         if (fault)
             verify_report_fault(run, info->name, fault);
-        else if ((!op->takes || op->takes(&c)) && has_turn(run, taken++))
+        else if ((!op->takes || op->takes(&c)) && taken++ % shares == share)
             verify_shape(run, info, &c);
     }
+}
+
+void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
+                  const struct verify_op *op)
+{
+    struct hook *hook;
+    const size_t rows = run->rows;
+    size_t shares = run->every > 1 ? run->every : 1;
+    if (shares > op->shape_count)
+        shares = op->shape_count;
+    const bool opened = open_hook(run, n, info, &hook);
+    /* If no shape of the share chooses the kernel, the next share may. */
+    for (size_t tries = 0; opened && tries < shares && run->rows == rows; tries++)
+        verify_share(run, n, info, op, hook, (run->turn + tries) % shares, shares);
     hook_close(hook);
 }

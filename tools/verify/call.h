@@ -42,10 +42,6 @@ struct call;
 struct verify_op {
     const char *op;
 
-    /** Verifies the n-th kernel without verify_calls(); all other members are then unused. NULL for
-     * most ops. */
-    void (*verify)(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info);
-
     /** The table of shapes: rows of shape_size bytes that begin with a struct verify_shape. */
     const void *shapes;
     size_t shape_size, shape_count;
@@ -223,7 +219,8 @@ void call_compare_int(struct call *c, struct operand *o, const int64_t at[], int
 void call_check(struct call *c, struct operand *o, const int64_t at[], double expected,
                 double bound);
 
-/** Verifies the n-th kernel of the pack on all shapes of `op`, and reports a row for each. */
+/** Verifies the n-th kernel of the pack on shapes of `op` by run->every and run->turn, and reports
+ * a row for each. */
 void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
                   const struct verify_op *op);
 

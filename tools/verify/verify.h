@@ -102,8 +102,8 @@ struct verify_run {
     int name_width, shape_width;
     size_t rows, failures; /* lines printed, and lines that failed; counted by verify_report() */
     size_t enough;         /* rows after which a kernel is done; 0: all shapes run */
-    /* One in `every` shapes of a kernel runs, the one at place `turn` of them (modulo `every`) and
-     * those that follow it; 0 or 1: all shapes run. */
+    /* One in `every` of a kernel's shapes runs, from the shape at place `turn` (modulo `every`) on.
+     * Others run if none of these chooses the kernel. 0 or 1: all shapes run. */
     size_t every, turn;
     double worst; /* largest error relative to its bound, set by verify_report() */
 
