@@ -4,6 +4,7 @@
  * wrong values. Arguments: attnc, a pack of one prefill kernel, a pack of kernels that copy keys
  * and values with scales. The last one is a pack of the prefill kernel on two targets.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,14 +152,16 @@ TEST(scales_of_another_tensor_fail)
     }
 }
 
-/* Adds a copy of the pack's kernel under another name, for the calls of `when`; `broken` exchanges
- * its K and V. */
-static void add_copy(struct attnc_pack_writer *w, const uint8_t *pack, const char *name,
+/* Adds a copy of the pack's kernel `n` under another name, for the calls of `when`; `broken`
+ * exchanges its K and V. */
+static void add_copy(struct attnc_pack_writer *w, const uint8_t *pack, int n, const char *name,
                      const struct attnc_pack_when *when, bool broken)
 {
     const struct attn_pack_header *h = (const void *)pack;
     const char *strings = (const char *)pack + h->sections[ATTN_PACK_STRINGS].offset;
     const struct attn_pack_kernel *k = (const void *)(pack + h->sections[ATTN_PACK_KERNELS].offset);
+    while (n--)
+        k = (const void *)((const char *)k + k->size);
     const struct attn_pack_pair *pairs = (const void *)(k + 1);
     const struct attn_pack_kernarg *args = (const void *)(pairs + k->pair_count);
     const struct attn_pack_factor *factors = (const void *)(args + k->kernarg_count);
@@ -204,6 +207,24 @@ static void add_copy(struct attnc_pack_writer *w, const uint8_t *pack, const cha
         fail_msg("%s", attnc_pack_writer_error(w));
 }
 
+/* Verifies the pack that `w` has, and destroys `w`. `option` is an option of verify and `number`
+ * its number. */
+static int verify_written(struct attnc_pack_writer *w, const char *option, int number)
+{
+    void *pack;
+    size_t size;
+    assert_true(attnc_pack_writer_finish(w, &pack, &size));
+    attnc_pack_writer_destroy(w);
+    char path[] = "test_verify_XXXXXX";
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, pack, size), size);
+    close(fd);
+    free(pack);
+    const int code = verify_with(path, option, number, output, sizeof(output));
+    unlink(path);
+    return code;
+}
+
 /* Verifies a pack of two kernels with one key: one for up to 64 queries, one for the rest. */
 static int verify_two(bool first_broken, bool second_broken)
 {
@@ -211,20 +232,10 @@ static int verify_two(bool first_broken, bool second_broken)
     size_t size;
     uint8_t *one = read_file(pack_path, &size);
     struct attnc_pack_writer *w = attnc_pack_writer_create();
-    add_copy(w, one, "few", &few, first_broken);
-    add_copy(w, one, "many", NULL, second_broken);
-    void *two;
-    assert_true(attnc_pack_writer_finish(w, &two, &size));
-    attnc_pack_writer_destroy(w);
+    add_copy(w, one, 0, "few", &few, first_broken);
+    add_copy(w, one, 0, "many", NULL, second_broken);
     free(one);
-    char path[] = "test_verify_XXXXXX";
-    int fd = mkstemp(path);
-    assert_int_equal(write(fd, two, size), size);
-    close(fd);
-    free(two);
-    const int code = verify(path, output, sizeof(output));
-    unlink(path);
-    return code;
+    return verify_written(w, "--seed", 1);
 }
 
 TEST(kernels_of_a_device_that_ends_are_counted)
@@ -263,6 +274,41 @@ TEST(kernels_share_out_the_shapes)
     expect("2 of 2 kernels verified, 9 shapes, 0 failed");
     expect("head_gfx950    whole ");
     expect("tensor_gfx950  views ");
+}
+
+/* The target is not always the last word of a name. Kernels of one key and target are no twins. A
+ * kernel of one of two targets runs the shapes that twins run on both. It takes no turn of the
+ * twins after it. */
+TEST(kernels_with_names_for_calls_share_out_the_shapes)
+{
+    static const struct attnc_pack_when few = {"max_seqlen_q", 0, 8},
+                                        more = {"max_seqlen_q", 9, 64};
+    size_t size;
+    uint8_t *two = read_file(targets_path, &size);
+    struct attnc_pack_writer *w = attnc_pack_writer_create();
+    add_copy(w, two, 0, "a_gfx942", &few, false);
+    add_copy(w, two, 0, "lone_gfx942", &more, false);
+    add_copy(w, two, 0, "a_gfx942_calls2", NULL, false);
+    add_copy(w, two, 1, "a_gfx950", &few, false);
+    add_copy(w, two, 1, "a_gfx950_calls2", NULL, false);
+    free(two);
+    if (verify_written(w, "--shapes 1 --every", 2) != 0)
+        fail_msg("%s", output);
+    expect("5 of 5 kernels verified, 6 shapes, 0 failed");
+    expect("a_gfx942         late maximum ");
+    expect("a_gfx950         tails ");
+    expect("a_gfx942_calls2  tails ");
+    expect("a_gfx950_calls2  late maximum ");
+    expect("lone_gfx942      late maximum ");
+    expect("lone_gfx942      tails ");
+}
+
+/* More than there are shapes: each kernel runs one. */
+TEST(one_in_very_many_shapes_is_one)
+{
+    if (verify_with(targets_path, "--every", INT_MAX, output, sizeof(output)) != 0)
+        fail_msg("%s", output);
+    expect("2 of 2 kernels verified, 2 shapes, 0 failed");
 }
 
 int main(int argc, char **argv)

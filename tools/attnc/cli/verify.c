@@ -18,6 +18,7 @@
 #include "tools/attnc/cli/output.h"
 #include "tools/attnc/cli/pack_file.h"
 #include "tools/attnc/cli/shard.h"
+#include "tools/attnc/cli/turns.h"
 #include "tools/verify/verify.h"
 
 static struct {
@@ -46,7 +47,8 @@ static const struct option_row options[] = {
     {"shapes", 0, "N", "at most N shapes of each kernel, the first that choose it", &args.shapes,
      NULL},
     {"every", 0, "N",
-     "one in N shapes of each kernel; other ones of the next kernel, and on the next target",
+     "one in N shapes of each kernel; other ones of the next kernel, and on the next target; more "
+     "of a kernel of fewer targets than the pack",
      &args.every, NULL},
     {"hooks", 0, "DIR", "where the C files of kernels with a logits function are", &args.hooks,
      NULL},
@@ -111,8 +113,9 @@ struct plan {
     int name_width, shape_width;
     const char *simulator; /* path of the simulator's HIP library; NULL: a GPU of this machine */
     uint64_t seed;
-    size_t shapes; /* shapes to verify of each kernel; 0: all */
-    size_t every;  /* one in this many shapes is verified; 0: all */
+    size_t shapes;      /* shapes to verify of each kernel; 0: all */
+    size_t every;       /* one in this many shapes is verified; 1: all */
+    struct turn *turns; /* share of the shapes of each kernel of the pack */
     struct part *parts;
     size_t part_count;
     struct json json; /* with --json: the list of rows is open in it */
@@ -244,37 +247,6 @@ static bool isolate(struct plan *plan, uint32_t *n)
     return good;
 }
 
-/* True if kernels `i` and `n` have the same op, and the same name but for the target. */
-static bool are_alike(const struct attn_pack *pack, uint32_t i, uint32_t n)
-{
-    struct attn_kernel_info a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
-    if (attn_pack_kernel(pack, i, &a) || attn_pack_kernel(pack, n, &b) || strcmp(a.op, b.op))
-        return false;
-    const size_t length = strlen(a.name) - strlen(a.target);
-    return length == strlen(b.name) - strlen(b.target) && !strncmp(a.name, b.name, length);
-}
-
-/* Returns which share of its shapes a kernel has under --every: the number of different kernels of
- * the pack before it, plus the number of its target. Kernels that are alike on two targets have
- * shares next to each other, and so have the kernels that follow each other. */
-static size_t turn_of(const struct plan *plan, const struct attn_pack *pack, uint32_t n,
-                      const char *target)
-{
-    size_t turn = 0;
-    uint32_t first = 0;
-    while (!are_alike(pack, first, n))
-        first++;
-    for (uint32_t i = 0; i < first; i++) {
-        uint32_t same = 0;
-        while (!are_alike(pack, same, i))
-            same++;
-        turn += same == i;
-    }
-    for (size_t t = 0; strcmp(plan->targets[t], target); t++)
-        turn++;
-    return turn;
-}
-
 /* Verifies, in a child process, the kernels of part `n`. `context` is the struct plan. Returns an
  * exit_code. */
 static int verify_part(void *context, size_t n, struct child_report *report)
@@ -284,7 +256,6 @@ static int verify_part(void *context, size_t n, struct child_report *report)
     struct gpu gpu;
     char why[600];
     uint32_t first = part->first;
-    const struct attn_pack *whole = plan->pack;
     if (part->isolated && !isolate(plan, &first))
         return EXIT_ENVIRONMENT;
     const uint32_t end = part->isolated ? first + 1 : part->end;
@@ -300,7 +271,6 @@ static int verify_part(void *context, size_t n, struct child_report *report)
         .gpu = &gpu,
         .seed = plan->seed,
         .hooks = args.hooks,
-        .every = plan->every,
         .name_width = plan->name_width,
         .shape_width = plan->shape_width,
         .print = print_row,
@@ -313,9 +283,10 @@ static int verify_part(void *context, size_t n, struct child_report *report)
         const struct verify_run before = run;
         child_step(report, info.name);
         run.worst = 0;
-        if (plan->every > 1)
-            run.turn = turn_of(plan, whole, part->isolated ? part->first : i, part->target);
-        verify_kernel(&run, i, &info, plan->shapes);
+        const struct turn *turn = &plan->turns[part->isolated ? part->first : i];
+        run.every = turn->every;
+        run.turn = turn->place;
+        verify_kernel(&run, i, &info, plan->shapes * (plan->every / turn->every));
         kernels++;
         if (args.quiet && !args.json)
             printf("%c%s %s %zu %zu %g\n", SUMMARY_MARK, info.op, info.target,
@@ -612,7 +583,8 @@ static int verify_all(struct plan *plan)
     if (code != EXIT_GOOD)
         return code;
     plan->summaries = calloc(MAX_SUMMARIES, sizeof(*plan->summaries));
-    if (!plan->summaries)
+    plan->turns = find_turns(plan->pack, plan->every);
+    if (!plan->summaries || !plan->turns)
         return complain(EXIT_ENVIRONMENT, "out of memory");
     char *text = NULL;
     size_t size = 0;
@@ -647,7 +619,7 @@ static int run(int argc, char **argv)
         return wrong_operands(&command_verify, argc, argv);
     if (read_shard("verify", args.shard, &shard) != EXIT_GOOD)
         return EXIT_USER;
-    long seed = 1, shapes = 0, every = 0;
+    long seed = 1, shapes = 0, every = 1;
     if (read_number("verify", "seed", args.seed, 0, LONG_MAX, &seed) ||
         read_number("verify", "shapes", args.shapes, 1, INT_MAX, &shapes) ||
         read_number("verify", "every", args.every, 1, INT_MAX, &every))
@@ -663,6 +635,7 @@ static int run(int argc, char **argv)
         code = verify_all(&plan);
     free(plan.parts);
     free(plan.summaries);
+    free(plan.turns);
     free(plan.devices);
     free(plan.bytes);
     attn_pack_close(plan.pack);
