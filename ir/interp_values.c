@@ -498,6 +498,35 @@ static void run_mfma_scaled(struct interp *x, const struct tir_op *op, unsigned 
     scatter_product(x, op, m, wave, d);
 }
 
+/* Returns scalar `v` (an i32) as a wave has it, but with sums and products that do not wrap. */
+static double unwrapped(struct interp *x, struct tir_value v, unsigned wave)
+{
+    const struct tir_ref def = x->f->values[v.id].def;
+    const int64_t own = interp_value(x, v)[wave];
+    if (!def.id)
+        return (double)own;
+    const struct tir_op *const op = tir_op(x->f, def);
+    const struct tir_value *const from = op->operands;
+    switch (op->opcode) {
+    case TIR_add: return unwrapped(x, from[0], wave) + unwrapped(x, from[1], wave);
+    case TIR_mul: return unwrapped(x, from[0], wave) * unwrapped(x, from[1], wave);
+    case TIR_select: return unwrapped(x, from[interp_value(x, from[0])[wave] ? 1 : 2], wave);
+    default: return (double)own;
+    }
+}
+
+/* Makes a buffer resource. Its size may not wrap: it would then be smaller than the rows that the
+ * kernel means. */
+static void run_make_rsrc(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const double bytes = unwrapped(x, op->operands[1], wave);
+    if (bytes > UINT32_MAX)
+        interp_fail(x, "a buffer resource of %.0f bytes", bytes);
+    interp_value(x, op->result)[2 * wave] = interp_scalar(x, op, 0, wave);
+    interp_value(x, op->result)[2 * wave + 1] =
+        (int64_t)tir_unsigned(TIR_I32, interp_scalar(x, op, 1, wave));
+}
+
 /* Runs `op` for one wave if it works across lanes; returns false for all other ops. */
 static bool run_wave(struct interp *x, const struct tir_op *op, unsigned wave)
 {
@@ -515,11 +544,7 @@ static bool run_wave(struct interp *x, const struct tir_op *op, unsigned wave)
         interp_value(x, op->result)[wave] =
             interp_value(x, op->operands[0])[interp_index(x, type_of(x, op->operands[0]), wave, 0)];
         return true;
-    case TIR_make_rsrc:
-        interp_value(x, op->result)[2 * wave] = interp_scalar(x, op, 0, wave);
-        interp_value(x, op->result)[2 * wave + 1] =
-            (int64_t)tir_unsigned(TIR_I32, interp_scalar(x, op, 1, wave));
-        return true;
+    case TIR_make_rsrc: run_make_rsrc(x, op, wave); return true;
     case TIR_mfma: run_mfma(x, op, wave); return true;
     case TIR_mfma_scaled: run_mfma_scaled(x, op, wave); return true;
     default: return false;

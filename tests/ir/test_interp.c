@@ -193,6 +193,32 @@ TEST(beyond_a_resource_reads_zero_and_drops_writes)
     }
 }
 
+/* 1,029 strides of 4 MiB and a row of 256 bytes are more than 4 GiB; 1,023 strides are less. */
+TEST(bytes_of_a_resource_do_not_wrap)
+{
+    static const char body[] = "  %%4 = const_int {value=%d} : i32\n"
+                               "  %%5 = const_int {value=4194304} : i32\n"
+                               "  %%6 = const_int {value=256} : i32\n"
+                               "  %%7 = mul %%4, %%5 : i32\n  %%8 = add %%7, %%6 : i32\n"
+                               "  %%9 = const_int {value=0} : i32\n  %%10 = cmp_gt %%4, %%9 : i1\n"
+                               "  %%11 = select %%10, %%8, %%9 : i32\n"
+                               "  %%12 = make_rsrc %%0, %%11 : rsrc\n";
+    static const struct {
+        int rows;
+        const char *why;
+    } cases[] = {{1029, "a buffer resource of 4315939072 bytes"}, {1023, ""}, {-1029, ""}};
+    int32_t w[256] = {0};
+    for (int i = 0; i < 3; i++) {
+        char text[sizeof(body) + 16];
+        snprintf(text, sizeof(text), body, cases[i].rows);
+        const char *const why = run_body(text, w);
+        if (cases[i].why[0])
+            assert_non_null(strstr(why, cases[i].why));
+        else
+            assert_string_equal(why, "");
+    }
+}
+
 TEST(transposing_read_takes_columns_of_4_by_16_blocks)
 {
     int32_t w[256] = {0};
