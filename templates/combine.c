@@ -224,7 +224,8 @@ static void build_pair(struct combine *c)
     struct att_part_rows *const r = &c->part_rows;
     c->part_rows.token = att_times(b, tir_block_id(b, 0), (int)c->rows);
     c->part_rows.head = tir_block_id(b, 1);
-    c->part_rows.n_rows = tir_sub(b, tir_arg(b, ARG_TOKENS, TIR_I32), c->part_rows.token);
+    const struct tir_value left = tir_sub(b, tir_arg(b, ARG_TOKENS, TIR_I32), c->part_rows.token);
+    c->part_rows.n_rows = tir_min(b, left, tir_i32(b, (int)c->rows));
     struct att_part_state s[3];
     s[0] = load_state(c, ATT_HEADS(PREFIX), ATT_HEADS(PREFIX_LSE));
     s[1] = load_state(c, ATT_HEADS(SUFFIX), ATT_HEADS(SUFFIX_LSE));

@@ -115,7 +115,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 /* The place of a wave's results in an output tensor. */
 struct target {
     struct tir_value base;   /* i64: address of the sequence's first token, at the first channel */
-    struct tir_value stride; /* i32: bytes in the tensor from a token to the next */
+    struct tir_value stride; /* i64: bytes in the tensor from a token to the next */
 };
 
 /* Names of the arguments with weights and with the pool of states. */
@@ -145,7 +145,9 @@ struct conv {
     /* i64: address in x of the sequence's first token, at the wave's first channel */
     struct tir_value x;
     struct tir_value x_stride; /* i32: bytes in x from a token to the next */
-    struct target out;         /* the output tensor of the wave's first channel */
+    /* i32: index in the sequence of the first token whose input the wave's run of tiles reads */
+    struct tir_value run_first;
+    struct target out; /* the output tensor of the wave's first channel */
 };
 
 /* Returns `a` as f32. */
@@ -177,28 +179,36 @@ static void store_column(struct conv *c, struct tir_value column, struct tir_val
 
 /* ---- Tokens ---- */
 
-/* Returns a view of the sequence's tokens of x at the wave's channels. The view of a padding
- * sequence has no tokens. */
-static struct tir_view inputs_view(struct conv *c)
+/* Returns a view of up to `most` tokens of x at the wave's channels, from token `first` (i32, index
+ * in the sequence) on. Few tokens keep its bytes below 4 GiB. The view of a padding sequence has no
+ * tokens. */
+static struct tir_view inputs_view(struct conv *c, struct tir_value first, int most)
 {
     struct tir_builder *b = &c->b;
-    const struct tir_value count = tir_select(b, c->real, c->sequence.count, tir_i32(b, 0));
-    return att_view(b, c->x, count, c->x_stride, (int)c->own.channels * ELEM, 0);
+    const struct tir_value left =
+        tir_min(b, tir_sub(b, c->sequence.count, first), tir_i32(b, most));
+    const struct tir_value count = tir_select(b, c->real, left, tir_i32(b, 0));
+    const struct tir_value base = att_row(b, c->x, first, ARG_X_TOKEN_STRIDE, ELEM);
+    return att_view(b, base, count, c->x_stride, (int)c->own.channels * ELEM, 0);
 }
 
-/* Stores act(y) to output `to` for the tokens from `first` (i32, index in the sequence) on. `y`
- * (f32) has sums of CHANNELS channels. A padding sequence gets zeros. */
-static void store_outputs(struct conv *c, const struct target *to, struct tir_value first,
-                          struct tir_value y)
+/* Stores act(y) to output `to`. `y` (f32) has sums of CHANNELS channels, with a row for each token.
+ * Row 0 is `row` (i32) tokens after token `first` (i32, index in the sequence). Only the `most`
+ * tokens from `first` on are stored. A padding sequence gets zeros. */
+static void store_outputs(struct conv *c, const struct target *to, struct tir_value first, int most,
+                          struct tir_value row, struct tir_value y)
 {
     struct tir_builder *b = &c->b;
     if (c->v->act == ATT_ACT_SILU)
         y = att_silu(b, y);
     const struct tir_value kept = tir_select(b, c->real, tir_f32(b, 1), tir_f32(b, 0));
     y = tir_mul(b, y, att_like(b, kept, y));
+    const struct tir_value base = tir_add(b, to->base, tir_mul(b, att_wide(b, first), to->stride));
+    const struct tir_value left =
+        tir_min(b, tir_sub(b, c->sequence.count, first), tir_i32(b, most));
     const struct tir_view view =
-        att_view(b, to->base, c->sequence.count, to->stride, CHANNELS * ELEM, 0);
-    tir_tile_store(b, view, first, tir_convert_short(b, y, att_dtype(c->v)));
+        att_view(b, base, left, tir_convert(b, to->stride, TIR_I32), CHANNELS * ELEM, 0);
+    tir_tile_store(b, view, row, tir_convert_short(b, y, att_dtype(c->v)));
 }
 
 /* Returns the sums (f32, 1 x channels) of a sequence's only token, and stores the state after it.
@@ -212,7 +222,8 @@ static struct tir_value convolve_token(struct conv *c)
     att_conv_load_taps(b, &c->own, &s, weights);
     for (int i = 0; i < taps - 1; i++)
         in[i] = load_history(c, &s, tir_i32(b, i), tir_bool(b, true));
-    in[taps - 1] = tir_tile_load(b, inputs_view(c), tir_i32(b, 0), s.row);
+    const struct tir_value zero = tir_i32(b, 0);
+    in[taps - 1] = tir_tile_load(b, inputs_view(c, zero, 1), zero, s.row);
     struct tir_value y = att_conv_bias(b, &c->own, &s);
     att_conv_convert_taps(b, &c->own, &s, weights);
     for (int i = 0; i < taps; i++)
@@ -222,17 +233,22 @@ static struct tir_value convolve_token(struct conv *c)
     return y;
 }
 
-/* Returns input `i` (i32) of the sequence. If `i` is negative, returns column i + W - 1 of the
- * history, with W taps. Loads both; the load that does not apply returns 0, and the results are
- * combined by a bitwise or. */
+enum { STEP = 4 /* number of columns of a state that a wave copies at once */ };
+
+/* Returns input `from` + i of the sequence; `from` is an i32, and i is below STEP. If its index is
+ * negative, returns the column of the history that is W - 1 higher, with W taps. Loads both; the
+ * load that does not apply returns 0, and the results are combined by a bitwise or. */
 static struct tir_value load_either(struct conv *c, const struct att_conv_shape *s,
-                                    struct tir_value i)
+                                    struct tir_value from, int i)
 {
     struct tir_builder *b = &c->b;
     const struct tir_type bits = tir_with_dtype(s->row, TIR_I16);
-    const struct tir_value before = tir_cmp_lt(b, i, tir_i32(b, 0));
-    const struct tir_value own = tir_tile_load(b, inputs_view(c), i, s->row);
-    const struct tir_value old = load_history(c, s, att_plus(b, i, c->v->taps - 1), before);
+    const struct tir_value zero = tir_i32(b, 0), at = att_plus(b, from, i);
+    const struct tir_value row = att_plus(b, tir_min(b, from, zero), i);
+    const struct tir_value own =
+        tir_tile_load(b, inputs_view(c, tir_max(b, from, zero), STEP), row, s->row);
+    const struct tir_value old =
+        load_history(c, s, att_plus(b, at, c->v->taps - 1), tir_cmp_lt(b, at, zero));
     const struct tir_value both = tir_or(b, tir_bitcast(b, own, bits), tir_bitcast(b, old, bits));
     return tir_bitcast(b, both, s->row);
 }
@@ -242,7 +258,6 @@ static struct tir_value load_either(struct conv *c, const struct att_conv_shape 
  * column is read after it is written. */
 static void write_state(struct conv *c)
 {
-    enum { STEP = 4 };
     struct tir_builder *b = &c->b;
     const struct att_conv_shape s = att_conv_shape(b, c->v, c->own.channels, 1);
     const int last = c->v->taps - 1;
@@ -252,9 +267,10 @@ static void write_state(struct conv *c)
     const struct tir_value columns =
         tir_select(b, verifies, att_plus(b, count, last - 1), tir_i32(b, last));
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), columns, tir_i32(b, STEP), NULL, 0);
+    const struct tir_value from = tir_add(b, loop.index, ahead);
     struct tir_value in[STEP];
     for (int i = 0; i < STEP; i++)
-        in[i] = load_either(c, &s, tir_add(b, att_plus(b, loop.index, i), ahead));
+        in[i] = load_either(c, &s, from, i);
     for (int i = 0; i < STEP; i++) {
         const struct tir_value column = att_plus(b, loop.index, i);
         store_column(c, column, in[i], tir_cmp_lt(b, column, columns));
@@ -262,14 +278,17 @@ static void write_state(struct conv *c)
     tir_end_for(b, &loop, NULL, 0);
 }
 
+/* Returns the number of tokens of a wave's run, and of those before it that its taps read. */
+static int run_tokens(const struct conv *c) { return ROWS * c->tile.own[STEPS] + c->v->taps - 1; }
+
 /* Loads the inputs of tap `j` (index) for the ROWS tokens from `first` (i32, index in the sequence)
  * on. Inputs before the sequence are 0. */
 static struct tir_value load_inputs(struct conv *c, const struct att_conv_shape *s,
                                     struct tir_value first, int j)
 {
     struct tir_builder *b = &c->b;
-    const struct tir_value row = att_plus(b, first, j - (c->v->taps - 1));
-    return tir_tile_load(b, inputs_view(c), row, s->tile);
+    const struct tir_value row = att_plus(b, tir_sub(b, first, c->run_first), j - (c->v->taps - 1));
+    return tir_tile_load(b, inputs_view(c, c->run_first, run_tokens(c)), row, s->tile);
 }
 
 /* Returns `in` (f32), the inputs of tap `j` (index) for a sequence's first ROWS tokens. Inputs from
@@ -309,7 +328,7 @@ static void visit_tile(struct conv *c, const struct att_conv_shape *s, const str
             x = add_history(c, s, x, history, j);
         y = tir_fma(b, x, tir_broadcast(b, taps[j], t), y);
     }
-    store_outputs(c, &c->out, first, y);
+    store_outputs(c, &c->out, c->run_first, run_tokens(c), tir_sub(b, first, c->run_first), y);
 }
 
 /* Stores the inputs before token `after` (i32, index in the sequence), one fewer than the taps, as
@@ -323,8 +342,9 @@ static void store_block_state(struct conv *c, struct tir_value after)
     struct att_block_end end = att_begin_block_end(b, &c->sequence, c->block_row, token);
     const struct att_conv_shape s = att_conv_shape(b, c->v, c->own.channels, 1);
     for (int i = 0; i < last; i++) {
+        const struct tir_value row = att_plus(b, tir_sub(b, after, c->run_first), i - last);
         const struct tir_value in =
-            tir_tile_load(b, inputs_view(c), att_plus(b, after, i - last), s.row);
+            tir_tile_load(b, inputs_view(c, c->run_first, run_tokens(c)), row, s.row);
         att_conv_store(b, &c->own, end.slot, c->real, tir_i32(b, i), in);
     }
     att_finish_block_end(b, &end);
@@ -342,6 +362,7 @@ static void visit_run(struct conv *c)
     const struct tir_value bias = att_conv_bias(b, &c->own, &s), zero = tir_i32(b, 0);
     const struct tir_value start = att_times(b, tir_block_id(b, 2), run);
     const struct tir_value begins = tir_cmp_eq(b, start, zero);
+    c->run_first = tir_max(b, att_plus(b, start, 1 - c->v->taps), zero);
     struct tir_if first = att_begin_if(b, begins);
     for (int i = 0; i < c->v->taps - 1; i++)
         history[i] = load_history(c, &s, tir_i32(b, i), tir_bool(b, true));
@@ -412,7 +433,9 @@ static struct tir_value input_at(struct conv *c, const struct att_conv_shape *s,
                                  const struct tir_value *history, struct tir_value i)
 {
     struct tir_builder *b = &c->b;
-    struct tir_value in = tir_tile_load(b, inputs_view(c), i, s->row);
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_view own = inputs_view(c, tir_max(b, i, zero), 1);
+    struct tir_value in = tir_tile_load(b, own, tir_min(b, i, zero), s->row);
     for (int n = 0; n < c->v->taps - 1; n++) {
         const struct tir_value is = tir_cmp_eq(b, i, tir_i32(b, n - (c->v->taps - 1)));
         in = tir_select(b, is, history[n], in);
@@ -438,7 +461,7 @@ static void visit_draft(struct conv *c, const struct att_conv_shape *s,
         y = tir_fma(b, widen(c, in[j]), weights[j], y);
     for (int j = 1; j < taps; j++)
         att_conv_store(b, &window, c->slot, c->real, tir_i32(b, j - 1), in[j]);
-    store_outputs(c, &c->out, draft, y);
+    store_outputs(c, &c->out, draft, 1, tir_i32(b, 0), y);
 }
 
 /* Convolves a tree of drafts, the last draft first: outputs may overwrite x, and only a draft and
@@ -479,7 +502,7 @@ static struct target choose_target(struct conv *c, struct tir_value channel)
     const struct tir_value row = tir_mul(b, att_wide(b, c->sequence.start), stride);
     return (struct target){
         .base = tir_add(b, tir_add(b, tensor, row), att_wide(b, column)),
-        .stride = tir_convert(b, stride, TIR_I32),
+        .stride = stride,
     };
 }
 
@@ -516,7 +539,7 @@ static void store_token(struct conv *c, struct tir_value first, struct tir_value
     const struct tir_value rows = blocks > 1 ? tir_split_blocks(b, y, CHANNELS) : y;
     for (unsigned i = 0; i < blocks; i++) {
         const struct target to = choose_target(c, att_plus(b, c->own.channel, (int)i * CHANNELS));
-        store_outputs(c, &to, first, att_part(b, rows, i, blocks));
+        store_outputs(c, &to, first, 1, tir_i32(b, 0), att_part(b, rows, i, blocks));
     }
 }
 
@@ -573,7 +596,7 @@ static void visit_tokens(struct conv *c)
     const struct tir_value bias = att_conv_bias(b, &c->own, &s);
     struct tir_loop loop = tir_begin_for(b, zero, c->sequence.count, one, in, (unsigned)last);
     struct tir_value y = bias;
-    in[last] = tir_tile_load(b, inputs_view(c), loop.index, s.row);
+    in[last] = tir_tile_load(b, inputs_view(c, loop.index, 1), zero, s.row);
     for (int i = 0; i <= last; i++)
         y = tir_fma(b, widen(c, in[i]), weights[i], y);
     store_token(c, loop.index, y);

@@ -151,7 +151,7 @@ static void copy_entries(struct metadata *d, struct tir_value s, struct tir_valu
 {
     struct tir_builder *b = &d->b;
     const struct tir_value step = tir_arg(b, ARG_ENTRY_STEP, TIR_I32);
-    const struct tir_value left = tir_sub(b, count, begin);
+    const struct tir_value left = tir_min(b, tir_sub(b, count, begin), tir_i32(b, EACH * LANES));
     const struct tir_value at =
         tir_mul(b, att_wide(b, tir_add(b, first, begin)), att_wide(b, step));
     const struct tir_value row = table_row(d, scalar_row(d, s));

@@ -141,9 +141,7 @@ static void store_half_block(struct prefill *p, struct tir_value o, unsigned fir
     const struct tir_value row =
         tir_row_index(b, tir_tile(b->f, TIR_I32, tir_typeof(b->f, pieces).rows, 1, &slice));
     const struct tir_type t = tir_typeof(b->f, row);
-    const struct tir_value queries = tir_min(b, tir_sub(b, p->work.q_len, prefill_first_row(p)),
-                                             tir_i32(b, (int)prefill_queries(p)));
-    const struct tir_value there = tir_cmp_lt(b, row, tir_splat(b, queries, t));
+    const struct tir_value there = tir_cmp_lt(b, row, tir_splat(b, prefill_rows_left(p), t));
     const struct tir_value wide = tir_convert(b, row, TIR_I64);
     const struct tir_type t64 = tir_typeof(b->f, wide);
     const struct tir_value stride = att_stride(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES);
@@ -299,7 +297,7 @@ static void merge_groups(struct prefill *p, struct state *s)
 static void store_lse(struct prefill *p, const struct att_softmax_end *end)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value rows = tir_sub(b, p->work.q_len, prefill_first_row(p));
+    const struct tir_value rows = prefill_rows_left(p);
     const struct tir_value token = tir_add(b, p->work.q_begin, prefill_first_row(p));
     const struct tir_value lse = att_softmax_lse(b, end);
     /* An element of LSE (f32) has twice the bytes of an element of out. */
@@ -332,7 +330,7 @@ static void finish(struct prefill *p, const struct prefill_out_place *place, con
     if (p->source.v.scale.id)
         factor = tir_mul(b, factor, att_like(b, p->source.v.scale, factor));
     const struct tir_value o = tir_mul(b, s->o, tir_broadcast(b, factor, o_type));
-    const struct tir_value rows = tir_sub(b, p->work.q_len, prefill_first_row(p));
+    const struct tir_value rows = prefill_rows_left(p);
     const struct tir_value token = tir_add(b, p->work.q_begin, prefill_first_row(p));
     const struct tir_view out = att_view(
         b, prefill_head_base(p, ATT_HEADS(OUT), token, prefill_own_head(p), PREFILL_OUT_BYTES),

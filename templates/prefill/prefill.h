@@ -336,6 +336,10 @@ struct tir_value prefill_own_head(struct prefill *p);
  * were consecutive queries of this wave's head. It may be below 0. */
 struct tir_value prefill_first_row(struct prefill *p);
 
+/** Returns the number of queries (i32) of the sequence from prefill_first_row() on, at most a
+ * tile's, so that their bytes fit 32 bits. */
+struct tir_value prefill_rows_left(struct prefill *p);
+
 /** Issues the copies to LDS of the wave's rows of panel n of Q. Rows after the sequence's last
  * query are copies of the last one. */
 void prefill_copy_own_q(struct prefill *p, const struct prefill_panel *n);

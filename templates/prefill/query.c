@@ -42,8 +42,8 @@ static struct tir_view q_view(struct prefill *p, const struct prefill_panel *n)
         stride = tir_materialize(b, stride);
     return att_view(
         b, prefill_head_base(p, ATT_HEADS(Q), token, prefill_own_head(p), prefill_bytes(p)),
-        tir_sub(b, p->work.q_len, prefill_first_row(p)), stride,
-        p->v->head_dim * (int)prefill_bytes(p), (int)(n->first * prefill_bytes(p)));
+        prefill_rows_left(p), stride, p->v->head_dim * (int)prefill_bytes(p),
+        (int)(n->first * prefill_bytes(p)));
 }
 
 struct tir_value prefill_q_buffer(struct prefill *p, const struct prefill_panel *n)

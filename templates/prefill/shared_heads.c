@@ -61,6 +61,13 @@ struct tir_value prefill_first_row(struct prefill *p)
     return tir_add(b, p->work.row0, att_times(b, tir_sub(b, before, wave), (int)p->tile->rows));
 }
 
+struct tir_value prefill_rows_left(struct prefill *p)
+{
+    struct tir_builder *const b = &p->b;
+    return tir_min(b, tir_sub(b, p->work.q_len, prefill_first_row(p)),
+                   tir_i32(b, (int)prefill_queries(p)));
+}
+
 void prefill_copy_own_q(struct prefill *p, const struct prefill_panel *n)
 {
     struct tir_builder *const b = &p->b;

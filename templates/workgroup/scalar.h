@@ -184,7 +184,9 @@ static inline struct tir_value att_scale(struct tir_builder *b, const char *arg)
 /**
  * Returns a view of `rows` (i32) rows of `row_bytes` bytes at address `base` (i64), `stride` (i32)
  * bytes apart. Its columns begin at byte `byte` of each row. Rows from `rows` on read as 0 and are
- * not written; with `rows` <= 0 that is so for all rows.
+ * not written; with `rows` <= 0 that is so for all rows. All rows must span less than 4 GiB. A
+ * caller with more rows passes only as many as its tile has. Otherwise the bound wraps and is too
+ * small, which the interpreter of tile IR reports.
  */
 static inline struct tir_view att_view(struct tir_builder *b, struct tir_value base,
                                        struct tir_value rows, struct tir_value stride,

@@ -25,11 +25,12 @@ enum {
     NO_LSE = 1 << 1, /* the call has no lse output */
     /* many parts have no key: their LSE is an infinity, and their rows hold NaNs */
     EMPTY = 1 << 2,
-    APART = 1 << 3,    /* LSEs are from -1000 to 1000, so that one part has nearly all weight */
-    COUNTS = 1 << 4,   /* for dense: split_counts limits the number of splits of each token */
-    IN_PLACE = 1 << 5, /* for pair: out overwrites prefix, which has the same type */
-    FAR = 1 << 6,      /* for csr: partial_out extends beyond 4 GiB, with rows far apart */
-    IN_ORDER = 1 << 7, /* for csr: partial rows are in the order of the tiles, without gaps */
+    APART = 1 << 3,      /* LSEs are from -1000 to 1000, so that one part has nearly all weight */
+    COUNTS = 1 << 4,     /* for dense: split_counts limits the number of splits of each token */
+    IN_PLACE = 1 << 5,   /* for pair: out overwrites prefix, which has the same type */
+    FAR = 1 << 6,        /* for csr: partial_out extends beyond 4 GiB, with rows far apart */
+    IN_ORDER = 1 << 7,   /* for csr: partial rows are in the order of the tiles, without gaps */
+    FAR_TOKENS = 1 << 8, /* for pair: tokens are 4 MiB apart, the limit */
 };
 
 /* The shapes. Each tile is {query tokens, parts}, and the list of tiles is repeated `repeat` times.
@@ -56,6 +57,7 @@ static const struct shape {
     {{"unwritten", COUNTS}, DENSE, 4, 1, {{1, 3}, {1, 0}, {1, 1}, {1, 20}, {1, 70}}},
     {{"in place", IN_PLACE}, PAIR, 2, 1, {{40, 2}}},
     {{"beyond 4 GiB", FAR}, CSR, 2, 1, {{1, 3}, {2, 2}}},
+    {{"tokens beyond 4 GiB", FAR_TOKENS}, PAIR, 2, 15, {{69, 2}}},
 };
 
 /* The shape with which a trace begins. */
@@ -290,6 +292,7 @@ static void size(struct call *c)
 /* Sets sizes and strides of tensors, and omits optional ones: struct verify_op.place. */
 static void place(struct call *c)
 {
+    static const unsigned spread[] = {COMBINE_PREFIX, COMBINE_SUFFIX, COMBINE_OUT};
     const struct own *own = c->own;
     if (scheme(c, ATTN_PARTIALS_CSR)) {
         operand_resize(call_operand(c, COMBINE_PARTIAL_OUT), 0, c->args.combine.partial_rows);
@@ -297,6 +300,11 @@ static void place(struct call *c)
         operand_resize(call_operand(c, COMBINE_REDUCE_PARTIAL_MAP), 0, own->parts);
         call_operand(c, COMBINE_PARTIAL_OUT)->far = call_has(c, FAR);
         call_operand(c, COMBINE_PARTIAL_LSE)->far = call_has(c, FAR);
+    }
+    for (size_t i = 0; call_has(c, FAR_TOKENS) && i < COUNT(spread); i++) {
+        struct operand *o = call_operand(c, spread[i]);
+        operand_set_stride(o, 0, 1 << 21);
+        o->far = true;
     }
     if (!call_has(c, SINKS))
         operand_leave_out(call_operand(c, COMBINE_SINKS));
@@ -379,6 +387,9 @@ static void fill(struct call *c)
         operand_set(call_operand(c, COMBINE_OUT_SCALE), AT(0), 0.002f);
     if (scheme(c, ATTN_PARTIALS_CSR))
         fill_lists(c);
+    for (int t = 0; call_has(c, FAR_TOKENS) && t < c->args.combine.tokens; t++)
+        for (int h = 0; h < c->desc.combine.heads; h++)
+            operand_touch(call_operand(c, COMBINE_OUT), AT(t, h));
     for (int t = 0; call_has(c, COUNTS) && t < c->args.combine.tokens; t++)
         operand_set_int(call_operand(c, COMBINE_SPLIT_COUNTS), AT(t), count_parts(c, t));
 }

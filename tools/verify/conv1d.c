@@ -15,21 +15,23 @@
 /* Largest numbers of sequences in a shape's list, taps, and tokens of a call; elements between
  * slots that are far apart; tokens of a block. */
 enum { SEQUENCES = 6, TAPS_MAX = 6, TOKENS_MAX = 1 << 17, FAR_STRIDE = 1 << 29, BLOCK = 128 };
+enum { WIDE_STRIDE = 1 << 21 /* elements between tokens that are 4 MiB apart, the limit */ };
 enum { DRAFTS_MAX = 40 /* largest number of drafts of a sequence */ };
 
 /* Flags of a shape. */
 enum {
-    UNIFORM = 1 << 0,    /* cu_seqlens is NULL */
-    VERIFIES = 1 << 1,   /* the call passes `accepted` */
-    FORKS = 1 << 2,      /* states are read from and written to different slots */
-    FRESH = 1 << 3,      /* some sequences have no state yet */
-    PADDED = 1 << 4,     /* some slots are padding, also slot 0 */
-    BY_COLUMN = 1 << 5,  /* states are [slot, column, channel] */
-    OVER_X = 1 << 6,     /* out overwrites x */
-    SPLIT = 1 << 7,      /* the output is three tensors */
-    FAR = 1 << 8,        /* slots of states are GiB apart */
-    WIDE_LISTS = 1 << 9, /* the list of slots is a column of a wider array */
-    BLOCKS = 1 << 10,    /* states after blocks of 128 tokens are stored too */
+    UNIFORM = 1 << 0,     /* cu_seqlens is NULL */
+    VERIFIES = 1 << 1,    /* the call passes `accepted` */
+    FORKS = 1 << 2,       /* states are read from and written to different slots */
+    FRESH = 1 << 3,       /* some sequences have no state yet */
+    PADDED = 1 << 4,      /* some slots are padding, also slot 0 */
+    BY_COLUMN = 1 << 5,   /* states are [slot, column, channel] */
+    OVER_X = 1 << 6,      /* out overwrites x */
+    SPLIT = 1 << 7,       /* the output is three tensors */
+    FAR = 1 << 8,         /* slots of states are GiB apart */
+    WIDE_LISTS = 1 << 9,  /* the list of slots is a column of a wider array */
+    BLOCKS = 1 << 10,     /* states after blocks of 128 tokens are stored too */
+    FAR_TOKENS = 1 << 11, /* a sequence's tokens are spread over more than 4 GiB */
 };
 
 /* The first four shapes run every path of a kernel: prompts, drafts, and waves of 256 channels. A
@@ -64,6 +66,7 @@ static const struct shape {
     {{"prefill of drafts", FORKS | FRESH | BY_COLUMN}, 64, 4, 0, 4, {31, 2, 64, 7}},
     {{"in place", OVER_X | FRESH}, 128, 3, 0, 0, {32, 17, 1}},
     {{"beyond 4 GiB", FAR | FORKS}, 64, 3, 0, 0, {5, 1, 40}},
+    {{"tokens beyond 4 GiB", FAR_TOKENS | BLOCKS}, 64, 2, 0, 0, {1030, 3}},
     {{"long, with blocks", FRESH | BLOCKS}, 64, 2, 0, 0, {2100, 300}},
 };
 
@@ -141,6 +144,13 @@ static int block_slot(const struct call *c, int i, int block)
     return n % 3 == 1 ? a->first_slot - 1 : 2 * a->batch + 1 + n;
 }
 
+/* Places the tokens of `o`, x or an output, 4 MiB apart. */
+static void spread_tokens(struct operand *o)
+{
+    o->far = true;
+    operand_set_stride(o, 0, WIDE_STRIDE);
+}
+
 /* Sets sizes of the outputs, q, k and the rest, and with OVER_X places them in the input's
  * memory. */
 static void place_outputs(struct call *c)
@@ -155,6 +165,8 @@ static void place_outputs(struct call *c)
             operand_leave_out(outs[i]);
             continue;
         }
+        if (call_has(c, FAR_TOKENS))
+            spread_tokens(outs[i]);
         if (!call_has(c, OVER_X))
             continue;
         operand_set_stride(outs[i], 0, c->desc.conv1d.channels);
@@ -196,6 +208,8 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, CONV1D_STATE_SLOTS_IN));
     if (!call_has(c, FRESH))
         operand_leave_out(call_operand(c, CONV1D_HAS_STATE));
+    if (call_has(c, FAR_TOKENS))
+        spread_tokens(call_operand(c, CONV1D_X));
     place_outputs(c);
 }
 
@@ -251,6 +265,8 @@ static void fill(struct call *c)
     operand_set_random(call_operand(c, CONV1D_WEIGHT), &c->random);
     if (c->desc.conv1d.bias)
         operand_set_random(call_operand(c, CONV1D_BIAS), &c->random);
+    for (int t = 0; call_has(c, FAR_TOKENS) && t < own->cu[a->batch]; t++)
+        operand_touch(call_operand(c, CONV1D_OUT), AT(t, 0));
     for (int t = 0; t < own->cu[a->batch]; t++)
         for (int d = 0; d < c->desc.conv1d.channels; d++)
             operand_set(call_operand(c, CONV1D_X), AT(t, d), random_value(&c->random));

@@ -31,7 +31,7 @@ static const struct shape shapes[] = {
     {{"huge logit", HUGE_LOGIT}, 2, 1, 1, 2, {{70, 70}, {20, 150}}, {0}},
     {{"seen prefix", PREFIX}, 4, 1, 1, 2, {{70, 300}, {33, 140}}, {.prefix = 200}},
     {{"views", VERIFY_VIEWS}, 8, 1, 1, 2, {{90, 90}, {40, 40}}, {0}},
-    {{"beyond 4 GiB", FAR}, 1, 2, 1, 1, {{260, 72}}, {0}},
+    {{"beyond 4 GiB", FAR}, 1, 2, 1, 2, {{1030, 72}, {20, 40}}, {0}},
     {{"keys beyond 4 GiB", FAR_KEYS}, 1, 2, 1, 1, {{260, 72}}, {0}},
     {{"long", LONG}, 2, 1, 1, 1, {{260, 700}}, {0}},
     {{"persistent", PERSISTENT}, 3, 3, 7, 12, {{3, 40}, {257, 70}, {0, 5}}, {0}},
@@ -78,8 +78,9 @@ static const int chunks[] = {64, 16, 256, 1, 32, 128};
 /* Page sizes for kernels that take any, used one after the other. */
 static const int page_sizes[] = {16, 1, 64, 4, 1024, 32, 2, 128, 8};
 
-/* 4 MiB between tokens, the limit, in elements of 2 bytes. FAR_TOKENS tokens precede the first
- * query and the first key, which are then beyond 4 GiB. */
+/* 4 MiB between tokens, the limit, in elements of 2 bytes. With FAR the first sequence's queries
+ * take more than 4 GiB. With FAR_KEYS FAR_TOKENS tokens precede the first key, which is then beyond
+ * 4 GiB. */
 enum { FAR_STRIDE = 1 << 21, FAR_TOKENS = 1100 };
 
 /* The functions from here on choose the sizes of a call. */
@@ -113,7 +114,6 @@ static void set_lengths(struct call *c)
     const bool blocks = c->desc.prefill.mask == ATTN_MASK_BLOCKS;
     own->mask_indptr = call_allocate(c, (size_t)batch + 1, sizeof(*own->mask_indptr));
     own->seen_indptr = call_allocate(c, (size_t)batch + 1, sizeof(*own->seen_indptr));
-    own->cu_q[0] = call_has(c, FAR) ? FAR_TOKENS : 0;
     own->cu_k[0] = call_has(c, FAR_KEYS) ? FAR_TOKENS : 0;
     for (int i = 0; i < batch; i++) {
         const bool chunk = i == repeated;
