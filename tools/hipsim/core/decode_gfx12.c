@@ -530,7 +530,6 @@ static bool decode_dual(struct inst *in)
     in->dst = x->dst;
     in->dst2 = y->dst;
     in->takes_msb = true;
-    in->form = FORM_PLAIN;
     return true;
 }
 
