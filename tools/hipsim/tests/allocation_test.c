@@ -152,13 +152,43 @@ TEST(launches_end_without_memory)
         .checks = CHECK_ALL,
     };
     memcpy(launch.user_sgpr, &words, sizeof(words));
-    for (unsigned timed = 0; timed < 2; timed++) {
+    static const struct {
+        bool timed;
+        uint32_t sample;
+    } kinds[] = {{false, 0}, {true, 0}, {false, 2}};
+    for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        launch.sample = kinds[i].sample;
         struct launch once = launch; /* fills caches that outlive a launch */
-        if (run(&once, timed) != 0)
+        if (run(&once, kinds[i].timed) != 0)
             fail_msg("%s", once.fault.text);
-        assert_true(fail_each(&launch, timed) > 5);
+        assert_true(fail_each(&launch, kinds[i].timed) > 5);
     }
     hipsim_mem_free(words);
+    code_destroy(code);
+    free(machine);
+}
+
+/* Clusters have barriers of their own. */
+TEST(launches_of_clusters_end_without_memory)
+{
+    size_t bytes;
+    void *const machine = assemble(GFX1250, "s_endpgm\n", &bytes);
+    struct code *const code = code_create(GFX1250, machine, bytes, (uint64_t)(uintptr_t)machine);
+    assert_non_null(code);
+    const struct launch launch = {
+        .code = code,
+        .kernel = "nothing",
+        .entry_pc = code_address(code),
+        .grid = {32 * GROUPS, 1, 1},
+        .block = {32, 1, 1},
+        .cluster = {1, 1, 1},
+        .nvgpr = 8,
+        .threads = 1,
+    };
+    struct launch once = launch;
+    if (run(&once, false) != 0)
+        fail_msg("%s", once.fault.text);
+    assert_true(fail_each(&launch, false) > 3);
     code_destroy(code);
     free(machine);
 }

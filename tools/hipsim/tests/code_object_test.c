@@ -61,6 +61,9 @@ TEST(contents_are_read)
     struct hipsim_mem_cursor cursor = {0};
     assert_int_equal(hipsim_mem_check(&cursor, text, 4, true), HIPSIM_MEM_READ_ONLY);
     assert_int_equal(hipsim_mem_check(&cursor, offset->address, 4, true), HIPSIM_MEM_OK);
+    char place[256];
+    hipsim_mem_describe(text, 4, place, sizeof(place));
+    assert_non_null(strstr(place, "(code object)"));
     code_object_destroy(object);
 }
 

@@ -64,6 +64,15 @@ static int compare(const void *key, const void *element)
     return strcmp(key, ((const struct name *)element)->text);
 }
 
+/* A table without its last row, whose name is NULL, goes on with the rows of the next in memory. */
+TEST(every_table_ends_before_the_others)
+{
+    for (const struct op_row *const *table = exec_tables(); *table; table++)
+        for (const struct op_row *row = *table; row->name; row++)
+            for (const struct op_row *const *other = exec_tables(); *other; other++)
+                assert_true(row == *table || row != *other);
+}
+
 TEST(every_row_is_a_mnemonic)
 {
     unsigned unknown = 0;
