@@ -112,9 +112,11 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     if (t->rows == 1u << usual_bits(v, m))
         return att_reject(why, ATT_TILE, "a lane has %u rows already", t->rows);
     if (is_pair(v) != !at_once)
-        return att_reject(why, ATT_TILE, "is for %s", at_once ? "lists of parts" : "pairs");
+        return att_reject(why, ATT_TILE, "the tile is for %s",
+                          at_once ? "lists of parts" : "pairs");
     if (t->own[SHARE_PARTS] && (t->waves > ATT_PARTS_WAVES || att_parts_row_waves(&r) > 1))
-        return att_reject(why, ATT_TILE, "is for rows that one wave holds, and at most %d waves",
+        return att_reject(why, ATT_TILE,
+                          "the tile is for rows that one wave holds, and at most %d waves",
                           ATT_PARTS_WAVES);
     if (t->waves < att_parts_row_waves(&r))
         return att_reject(why, ATT_TILE, "%u waves share a row", att_parts_row_waves(&r));

@@ -55,7 +55,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     if (compress_shared_bytes(&c) > m->lds_bytes)
         return att_reject(why, ATT_TILE, "sums of %d waves do not fit LDS", t->waves);
     if (c.shared && compress_sum_registers(&c) > compress_registers(&c))
-        return att_reject(why, ATT_TILE, "has no registers for the sums of %d waves", t->waves);
+        return att_reject(why, ATT_TILE, "the tile has no registers for the sums of %d waves",
+                          t->waves);
     if (t->waves < 2)
         return att_reject(why, ATT_TILE, "a workgroup has the first two groups, a wave each");
     return att_fits_waves(v, t, m, why);

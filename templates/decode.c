@@ -112,7 +112,7 @@ bool decode_fits(const struct att_variant *v, const struct att_tile *t, const st
     const int dim = v->head_dim > v->head_dim_v ? v->head_dim : v->head_dim_v;
     const int rows = (v->gqa ? v->gqa : 1) * v->q_len;
     if (dim > t->head_dim)
-        return att_reject(why, ATT_TILE, "is for head dims up to %d", t->head_dim);
+        return att_reject(why, ATT_TILE, "the tile is for head dims up to %d", t->head_dim);
     const int most = widest_head(v, m);
     if (dim > most && m->lane_bits < TIR_WAVE_BITS)
         return att_reject(why, v->head_dim > most ? ATT_HEAD_DIM : ATT_HEAD_DIM_V,
@@ -181,9 +181,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->q_scale == ATT_Q_SCALE_KV_HEAD && v->kv_scale != ATT_KV_SCALE_HEAD)
         return att_reject(why, ATT_Q_SCALE, "q_scale kv_head is for a cache of kv_scale head");
     if (v->mask == ATT_MASK_BLOCKS)
-        return att_reject(why, ATT_MASK, "blocks is prefill's");
+        return att_reject(why, ATT_MASK, "mask blocks is for prefill");
     if (v->kv_layout == ATT_KV_LAYOUT_PACKED)
-        return att_reject(why, ATT_KV_LAYOUT, "packed rows are mla_decode's");
+        return att_reject(why, ATT_KV_LAYOUT, "rows of kv_layout packed are not read by this op");
     struct att_tile tile;
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }

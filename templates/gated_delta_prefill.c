@@ -88,7 +88,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->gates == ATT_GATES_CONSTANT)
         return att_reject(why, ATT_GATES, "the delta rule has decays of each token");
     if (v->stage == ATT_STAGE_SUMS)
-        return att_reject(why, ATT_STAGE, "sums is gated_rmsnorm's");
+        return att_reject(why, ATT_STAGE, "stage sums is for gated_rmsnorm");
     return att_check_tile(v, m, why);
 }
 

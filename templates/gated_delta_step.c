@@ -137,7 +137,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->act != ATT_ACT_SILU && v->act != ATT_ACT_SIGMOID)
         return att_reject(why, ATT_ACT, "the gate of the norm is silu or sigmoid");
     if (v->out_dtype == ATT_OUT_DTYPE_FP8 && v->head_dim_v < GROUP)
-        return att_reject(why, ATT_OUT_DTYPE, "%d elements share a scale, a value head has %d",
+        return att_reject(why, ATT_OUT_DTYPE,
+                          "out_dtype fp8 has a scale for %d elements, a value head has only %d",
                           GROUP, v->head_dim_v);
     return att_check_tile(v, m, why);
 }

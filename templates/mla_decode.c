@@ -138,28 +138,31 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     const int rows = (v->gqa ? v->gqa : 64) * v->q_len;
     const int most = count_most_columns(v, m);
     if (t->own[LDS_KIB] * 1024u != m->lds_bytes)
-        return att_reject(why, ATT_TILE, "is for %d KiB of LDS", t->own[LDS_KIB]);
+        return att_reject(why, ATT_TILE, "the tile is for %d KiB of LDS", t->own[LDS_KIB]);
     if (tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, t->keys < 32 ? 16 : 0, att_dtype(v)) < 0)
-        return att_reject(why, ATT_TILE, "has %d keys, fewer than a product of %s takes", t->keys,
-                          m->name);
+        return att_reject(why, ATT_TILE, "the tile has %d keys, fewer than a product of %s takes",
+                          t->keys, m->name);
     if (t->rows > most)
-        return att_reject(why, ATT_TILE, "has no registers for %d columns", t->rows);
+        return att_reject(why, ATT_TILE, "the tile has no registers for %d columns", t->rows);
     if (t->own[ONE_WAVE] && !mla_one_wave_takes(v, m))
-        return att_reject(why, ATT_TILE, "is for pages of 16 keys or a multiple, stored as q is");
+        return att_reject(why, ATT_TILE,
+                          "the tile is for pages of 16 keys or a multiple, stored as q is");
     const int keys = t->own[LDS_KIB] > 64 ? 32 : 16;
     if (t->own[ONE_WAVE] && (t->keys != keys || t->own[BUFFERS] || t->own[Q_IN_LDS]))
-        return att_reject(why, ATT_TILE, "has %d keys, all blocks that fit and no Q in LDS", keys);
-    if (t->own[ONE_WAVE] == SINGLE && v->sparse != ATT_SPARSE_NONE && !takes_lists(v, m))
         return att_reject(why, ATT_TILE,
-                          "takes lists of rows of 16 bits, with a rotated part only where LDS "
-                          "transposes");
+                          "the tile has %d keys, all blocks that fit and no Q in LDS", keys);
+    if (t->own[ONE_WAVE] == SINGLE && v->sparse != ATT_SPARSE_NONE && !takes_lists(v, m))
+        return att_reject(
+            why, ATT_TILE,
+            "the tile takes lists of rows of 16 bits, with a rotated part only where LDS "
+            "transposes");
     if (t->own[ONE_WAVE] == IN_PAIRS)
         return mla_wave_pair_take(v) ||
                att_reject(why, ATT_TILE,
-                          "is for 65 to 128 rows, gqa times q_len, without one_launch");
+                          "the tile is for 65 to 128 rows, gqa times q_len, without one_launch");
     if (!v->tile && t->rows < rows && t->rows < most)
-        return att_reject(why, ATT_TILE, "has %d columns, fewer than gqa times q_len, %d", t->rows,
-                          rows);
+        return att_reject(why, ATT_TILE, "the tile has %d columns, fewer than gqa times q_len, %d",
+                          t->rows, rows);
     return true;
 }
 

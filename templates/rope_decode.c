@@ -59,7 +59,7 @@ static bool check_heads(const struct att_variant *v, struct att_why *why)
                           "half of rotary_dim %d is not a power of two from 8 to %d", rotary,
                           v->head_dim / 2);
     if (v->norm == ATT_NORM_FULL)
-        return att_reject(why, ATT_NORM, "full is rope_qk_norm_cache's");
+        return att_reject(why, ATT_NORM, "norm full is not for this op");
     return true;
 }
 
@@ -88,13 +88,13 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 {
     struct att_tile tile;
     if (v->kv_scale == ATT_KV_SCALE_BLOCK)
-        return att_reject(why, ATT_KV_SCALE, "block is rope_qk_norm_cache's");
+        return att_reject(why, ATT_KV_SCALE, "kv_scale block is not for this op");
     if (v->mask == ATT_MASK_CUSTOM)
-        return att_reject(why, ATT_MASK, "custom is decode's");
+        return att_reject(why, ATT_MASK, "mask custom is not for this op");
     if (v->mask == ATT_MASK_BLOCKS)
-        return att_reject(why, ATT_MASK, "blocks is prefill's");
+        return att_reject(why, ATT_MASK, "mask blocks is for prefill");
     if (v->kv_layout == ATT_KV_LAYOUT_PACKED)
-        return att_reject(why, ATT_KV_LAYOUT, "packed rows are mla_decode's");
+        return att_reject(why, ATT_KV_LAYOUT, "rows of kv_layout packed are not read by this op");
     return check_heads(v, why) && check_rows(v, why) && att_cache_check(v, why) &&
            att_find_tile(v, m, &tile, why);
 }
@@ -235,8 +235,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     struct rope_decode s = {0};
     const unsigned bytes = decode_lds_bytes(v, m, t, &arrivals, &s);
     if (bytes > m->lds_bytes)
-        return att_reject(why, ATT_TILE, "takes %u bytes of LDS, %s has %u", bytes, m->name,
-                          m->lds_bytes);
+        return att_reject(why, ATT_TILE, "the tile takes %u bytes of LDS, %s has %u", bytes,
+                          m->name, m->lds_bytes);
     return true;
 }
 

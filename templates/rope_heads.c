@@ -64,7 +64,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is no power of two from %d to %d",
                           v->head_dim, LEAST, WAVE_ELEMENTS);
     if (v->out_dtype == ATT_OUT_DTYPE_FP8 && v->head_dim < GROUP)
-        return att_reject(why, ATT_OUT_DTYPE, "%d elements share a scale, a head has %d", GROUP,
+        return att_reject(why, ATT_OUT_DTYPE,
+                          "out_dtype fp8 has a scale for %d elements, a head has only %d", GROUP,
                           v->head_dim);
     if (v->rope != ATT_ROPE_NONE &&
         (v->rotary_dim > v->head_dim || !tir_is_power((unsigned)v->rotary_dim)))

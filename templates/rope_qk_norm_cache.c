@@ -87,7 +87,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     const int rotary = rope_rotary_dim(v);
     const int step = 16 * 8 / (int)tir_dtype_bits(att_cache_dtype(v));
     if (v->kv_layout == ATT_KV_LAYOUT_PACKED)
-        return att_reject(why, ATT_KV_LAYOUT, "packed rows are mla_rope_cache's");
+        return att_reject(why, ATT_KV_LAYOUT,
+                          "rows of kv_layout packed are not written by this op");
     if (v->head_dim % step || v->head_dim < 16 || v->head_dim > 512)
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of %d from 16 to 512",
                           v->head_dim, step);

@@ -24,12 +24,13 @@ bool decode_fits_groups(const struct att_variant *v, const struct att_tile *t,
 {
     const unsigned n = decode_head_groups(v, t);
     if (m->lane_bits < TIR_WAVE_BITS)
-        return att_reject(why, ATT_TILE, "has no registers for groups of heads in waves of %s",
-                          m->name);
-    if (n < 2 || n > MOST_GROUPS || v->gqa / (int)n * v->q_len > t->rows)
         return att_reject(why, ATT_TILE,
-                          "is for more than %d rows, gqa times q_len, in 2 to %d groups of heads",
-                          t->rows, MOST_GROUPS);
+                          "the tile has no registers for groups of heads in waves of %s", m->name);
+    if (n < 2 || n > MOST_GROUPS || v->gqa / (int)n * v->q_len > t->rows)
+        return att_reject(
+            why, ATT_TILE,
+            "the tile is for more than %d rows, gqa times q_len, in 2 to %d groups of heads",
+            t->rows, MOST_GROUPS);
     return true;
 }
 

@@ -122,16 +122,17 @@ bool head_product_stream_fits(const struct att_variant *v, const struct tir_mach
     enum { SLOTS_LEAST = 3 };
     const int size = v->weights == ATT_WEIGHTS_SAME ? ELEM : 1, all = (int)block_count(v);
     if (v->shared || v->activations != ATT_ACTIVATIONS_SAME)
-        return att_reject(why, ATT_TILE, "is for x of each head, which is not rounded");
+        return att_reject(why, ATT_TILE, "the tile is for x of each head, which is not rounded");
     if ((v->head_dim > SHORT && v->head_dim != LONG) || v->head_dim % (LINE / size))
-        return att_reject(why, ATT_TILE, "is not for x of %d columns", v->head_dim);
+        return att_reject(why, ATT_TILE, "the tile is not for x of %d columns", v->head_dim);
     if (v->head_dim_v % (all * BLOCK_ROWS))
-        return att_reject(why, ATT_TILE, "is for multiples of %d rows", all * BLOCK_ROWS);
+        return att_reject(why, ATT_TILE, "the tile is for multiples of %d rows", all * BLOCK_ROWS);
     if (v->head_dim == LONG && m->lds_bytes >= RING * (TILES * TILE + BLOCK_ROWS) * LINE)
         return true;
     const int least = all < SLOTS_LEAST ? all : SLOTS_LEAST;
     return (int)slots(v, m) >= least ||
-           att_reject(why, ATT_TILE, "has LDS for %u of %d blocks of w", slots(v, m), least);
+           att_reject(why, ATT_TILE, "the tile has LDS for %u of %d blocks of w", slots(v, m),
+                      least);
 }
 
 /* ---- Layouts ---- */

@@ -39,17 +39,17 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 {
     const bool much = v->head_dim == 256 && v->weights != ATT_WEIGHTS_SAME;
     if ((t->own[HEAD_PRODUCT_ONE_X] || t->own[HEAD_PRODUCT_STREAM]) && m->lane_bits < TIR_WAVE_BITS)
-        return att_reject(why, ATT_TILE, "is for waves of %d lanes", TIR_WAVE_LANES);
+        return att_reject(why, ATT_TILE, "the tile is for waves of %d lanes", TIR_WAVE_LANES);
     if (t->own[HEAD_PRODUCT_ONE_X] && (!v->shared || t->waves_per_simd != 2))
-        return att_reject(why, ATT_TILE, "is for one x, and 2 waves a SIMD");
+        return att_reject(why, ATT_TILE, "the tile is for one x, and 2 waves a SIMD");
     if (t->own[HEAD_PRODUCT_ONE_X])
         return true;
     if (t->own[HEAD_PRODUCT_STREAM])
         return head_product_stream_fits(v, m, why);
     if (t->own[HEAD_PRODUCT_SHARE_COLUMNS] && v->head_dim != t->head_dim)
-        return att_reject(why, ATT_TILE, "is for x of %d columns", t->head_dim);
+        return att_reject(why, ATT_TILE, "the tile is for x of %d columns", t->head_dim);
     return v->head_dim + much <= t->head_dim ||
-           att_reject(why, ATT_TILE, "has no registers for w of %d columns", v->head_dim);
+           att_reject(why, ATT_TILE, "the tile has no registers for w of %d columns", v->head_dim);
 }
 
 /* True if the template serves the variant; if not, the reason is in `why`. */

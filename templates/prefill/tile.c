@@ -382,12 +382,12 @@ static bool fits_halves(const struct prefill *p, struct att_why *why)
 {
     const unsigned segment = p->m->lds_segment_bytes;
     if (p->m->lds_bytes < 2 * segment || p->k.room + p->value.room > segment)
-        return att_reject(why, ATT_TILE, "has no LDS segments for halves of K and V");
+        return att_reject(why, ATT_TILE, "the tile has no LDS segments for halves of K and V");
     const bool same = p->k.n_panels == 2 && !p->k.panels[1].repeated &&
                       p->k.panels[0].width == p->k.panels[1].width;
     return (same && prefill_moves_tensors(p) && p->staging.home == PREFILL_OWN_ROOM) ||
            att_reject(why, ATT_TILE,
-                      "is for K and V in two equal halves that the tensor mover copies");
+                      "the tile is for K and V in two equal halves that the tensor mover copies");
 }
 
 /* Returns the least number of vector registers that a wave needs: for Q, O, the scores of a tile,
@@ -405,18 +405,19 @@ static bool has_room_beside(const struct att_variant *v, const struct att_tile *
 {
     enum { NARROW = 128, CAPPED = 160, QUERIES = 256, WIDE_HEAD = 256 };
     if (t->rows * t->waves >= QUERIES && t->head_dim_v > NARROW && v->paged)
-        return att_reject(why, ATT_TILE, "has no registers for V of a cache in two halves");
+        return att_reject(why, ATT_TILE,
+                          "the tile has no registers for V of a cache in two halves");
     if (t->own[PREFILL_FRESH_OFFSETS] && att_scales_scores(v) && v->head_dim_v > CAPPED)
-        return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
+        return att_reject(why, ATT_TILE, "the tile has no registers for a hook or a soft cap");
     /* For heads up to WIDE_HEAD, kernels with eight waves have registers for pages. With four
      * waves, LLVM copies 40 registers in an iteration, or adds waits. */
     const bool eight = t->head_dim <= WIDE_HEAD && !t->own[PREFILL_FP8];
     if (!eight || t->own[PREFILL_WORKGROUPS] != 1 || !v->paged)
         return true;
     if (att_transposes_8_bytes(m) || att_is_shuffled(v))
-        return att_reject(why, ATT_TILE, "has no registers for addresses of pages");
+        return att_reject(why, ATT_TILE, "the tile has no registers for addresses of pages");
     return v->kv_dtype != ATT_KV_DTYPE_INT8 ||
-           att_reject(why, ATT_TILE, "has nothing to hide the conversion of int8 beside");
+           att_reject(why, ATT_TILE, "the tile has nothing to hide the conversion of int8 beside");
 }
 
 /* True unless the tile has 64 keys and a tile of 32 keys is faster; the reason is in `why`.
@@ -428,7 +429,8 @@ static bool is_worth_its_keys(const struct att_variant *v, const struct att_tile
     enum { KEYS = 64, COLUMNS = 96, LONG = 104 };
     const bool wide = v->head_dim > COLUMNS || v->head_dim_v > COLUMNS;
     return t->keys < KEYS || t->head_dim != LONG || !wide || v->mask == ATT_MASK_NONE ||
-           att_reject(why, ATT_TILE, "takes more than %d columns only without a mask", COLUMNS);
+           att_reject(why, ATT_TILE, "the tile takes more than %d columns only without a mask",
+                      COLUMNS);
 }
 
 /* True if a tile whose workgroups share a compute unit has registers for the variant; if not, the
@@ -438,13 +440,13 @@ static bool fits_beside_others(const struct prefill *p, struct att_why *why)
     enum { NARROW = 64 /* most columns of q and k */ };
     const struct att_variant *const v = p->v;
     if (v->head_dim != p->tile->head_dim || v->head_dim_v != p->tile->head_dim_v)
-        return att_reject(why, ATT_TILE, "is for head_dim %d", p->tile->head_dim);
+        return att_reject(why, ATT_TILE, "the tile is for head_dim %d", p->tile->head_dim);
     if (att_scales_scores(v))
-        return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
+        return att_reject(why, ATT_TILE, "the tile has no registers for a hook or a soft cap");
     const bool wide = v->head_dim > NARROW && !v->planned;
     const bool loads = p->source.kind == PREFILL_PAGES;
     return !loads || !(wide || att_is_shuffled(v) || att_scales_rows(v)) ||
-           att_reject(why, ATT_TILE, "has no registers for pages that are no copies");
+           att_reject(why, ATT_TILE, "the tile has no registers for pages that are no copies");
 }
 
 /* True if registers and LDS suffice for all workgroups of a compute unit, and head_dim_v is a
@@ -453,7 +455,7 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
 {
     const unsigned most = lds_limit(p);
     if (lds_bytes(p) > most)
-        return att_reject(why, ATT_TILE, "needs %u bytes of LDS, %s has %u", lds_bytes(p),
+        return att_reject(why, ATT_TILE, "the tile needs %u bytes of LDS, %s has %u", lds_bytes(p),
                           p->m->name, most);
     /* Waves of 32 lanes can store half of a block of rows. */
     const int step = (int)prefill_block_rows(p) / (p->m->lane_bits < TIR_WAVE_BITS ? 2 : 1);
@@ -463,8 +465,8 @@ static bool has_capacity(const struct prefill *p, struct att_why *why)
                           p->v->head_dim_v, p->v->head_dim, step);
     const unsigned have = tir_wave_vgprs(p->m, p->tile->waves / 4 * prefill_residents(p->tile));
     if (registers(p) > have)
-        return att_reject(why, ATT_TILE, "needs %u vector registers, a wave has %u", registers(p),
-                          have);
+        return att_reject(why, ATT_TILE, "the tile needs %u vector registers, a wave has %u",
+                          registers(p), have);
     return true;
 }
 
@@ -478,7 +480,8 @@ static bool has_room_for_mask(const struct att_variant *v, const struct att_tile
     enum { FEW_VGPRS = 256, COLUMNS = 64, KEYS = 16 };
     return m->wave_vgprs > FEW_VGPRS || v->mask != ATT_MASK_CUSTOM || v->head_dim <= COLUMNS ||
            t->keys <= KEYS ||
-           att_reject(why, ATT_TILE, "has no registers for the addresses of a custom mask");
+           att_reject(why, ATT_TILE,
+                      "the tile has no registers for the addresses of a custom mask");
 }
 
 /* True if tile t suits the number of lanes of the machine's waves, and these have registers for the
@@ -498,7 +501,7 @@ static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
                           "waves of %s have no registers for heads of more than %d", m->name,
                           WIDEST);
     return t->own[PREFILL_SIDE] ||
-           att_reject(why, ATT_TILE, "is for waves of 64 lanes, %s has 32", m->name);
+           att_reject(why, ATT_TILE, "the tile is for waves of 64 lanes, %s has 32", m->name);
 }
 
 /* True if the variant's steps can use several matrix instructions for a wave's queries; if not, the
@@ -507,9 +510,9 @@ static bool fits_waves(const struct att_variant *v, const struct att_tile *t,
 static bool fits_several(const struct att_variant *v, struct att_why *why)
 {
     if (v->planned)
-        return att_reject(why, ATT_TILE, "has no rows of items");
+        return att_reject(why, ATT_TILE, "the tile has no rows of items");
     return !(v->head_dim_v & (v->head_dim_v - 1)) ||
-           att_reject(why, ATT_TILE, "has no parts of head_dim_v %d", v->head_dim_v);
+           att_reject(why, ATT_TILE, "the tile has no parts of head_dim_v %d", v->head_dim_v);
 }
 
 /* True if the tile is for the element type of q, k and v, and has registers for a soft cap or hook
@@ -518,11 +521,11 @@ static bool fits_numbers(const struct att_variant *v, const struct att_tile *t, 
 {
     enum { FEW_ROWS = 16 /* queries of a wave that leave registers for hooks */ };
     if ((v->q_dtype == ATT_Q_DTYPE_FP8) != t->own[PREFILL_FP8])
-        return att_reject(why, ATT_TILE, "is for q, k and v of %s",
+        return att_reject(why, ATT_TILE, "the tile is for q, k and v of %s",
                           t->own[PREFILL_FP8] ? "fp8" : "dtype");
     const bool full = t->own[PREFILL_FP8] && t->waves > 4 && t->rows > FEW_ROWS;
     return !full || !att_scales_scores(v) ||
-           att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
+           att_reject(why, ATT_TILE, "the tile has no registers for a hook or a soft cap");
 }
 
 /* True if the variant has exactly the head size of tile t, which has field `exact`, and a mask that
@@ -534,7 +537,7 @@ static bool is_exact(const struct att_variant *v, const struct att_tile *t,
     const bool window = v->mask == ATT_MASK_WINDOW && !v->paged && m->lane_bits == TIR_WAVE_BITS;
     const bool even = v->mask == ATT_MASK_NONE || v->mask == ATT_MASK_CAUSAL || window;
     return (even && v->head_dim == t->head_dim && v->head_dim_v == t->head_dim_v) ||
-           att_reject(why, ATT_TILE, "is for head_dim %d, causal, with a window or no mask",
+           att_reject(why, ATT_TILE, "the tile is for head_dim %d with mask causal, window or none",
                       t->head_dim);
 }
 
@@ -546,7 +549,7 @@ static bool is_for_lanes(const struct att_tile *t, const struct tir_machine *m, 
         return true;
     if (why && why->text[0])
         return false;
-    return att_reject(why, ATT_TILE, "is for waves of 32 lanes, %s has 64", m->name);
+    return att_reject(why, ATT_TILE, "the tile is for waves of 32 lanes, %s has 64", m->name);
 }
 
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
@@ -564,12 +567,12 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
         return att_reject(why, ATT_TILE, "copies %d bytes a lane to LDS, %s %d", t->copy_bytes,
                           m->name, tir_lane_copy(m, 0)->bytes);
     if (t->plain && (v->logits || v->soft_cap))
-        return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
+        return att_reject(why, ATT_TILE, "the tile has no registers for a hook or a soft cap");
     if (v->tile && t->panel > v->head_dim && t->panel < 256)
         return att_reject(why, ATT_TILE, "panels are as wide as the head dim already");
     if (att_is_shuffled(v) && att_scales_rows(v) &&
         t->keys * t->head_dim_v > SCALED_VALUES * (int)tir_lanes(m) * t->waves)
-        return att_reject(why, ATT_TILE, "has no registers for a scale beside each value");
+        return att_reject(why, ATT_TILE, "the tile has no registers for a scale beside each value");
     if (!has_room_beside(v, t, m, why))
         return false;
     const unsigned side = side_of(t);
@@ -598,7 +601,7 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
         return att_reject(why, ATT_TILE, "%s has no matrix instruction with %d rows", m->name,
                           t->rows);
     if (t->plain && v->paged && p.source.kind != PREFILL_PAGE_COPIES)
-        return att_reject(why, ATT_TILE, "has no registers for pages that are no copies");
+        return att_reject(why, ATT_TILE, "the tile has no registers for pages that are no copies");
     if (prefill_residents(t) > 1 && !fits_beside_others(&p, why))
         return false;
     if (!p.k.n_panels)
@@ -677,7 +680,7 @@ bool prefill_check(const struct att_variant *v, const struct tir_machine *m, str
     if (!check_planned(v, why))
         return false;
     if (v->kv_layout == ATT_KV_LAYOUT_PACKED)
-        return att_reject(why, ATT_KV_LAYOUT, "packed rows are mla_decode's");
+        return att_reject(why, ATT_KV_LAYOUT, "rows of kv_layout packed are not read by this op");
     if (!(v->paged ? att_cache_check(v, why) : check_plain(v, why)) || !check_fp8(v, why))
         return false;
     if (!check_dims(v, why))

@@ -142,7 +142,7 @@ TEST(describe_divides_pages_of_lists)
         expect("build l.yaml --emit=variants", 0, cases[i].kernel, "");
     }
     expect("describe blocks.json --tp 4 --page-size 256 --kv-layout shuffle", 3, "chosen_lists",
-           "a page of 256 tokens in kv_layout shuffle has no pages of 128 within it");
+           "a page of 256 tokens in kv_layout shuffle cannot be read as pages of 128");
 }
 
 /* The configuration has an element type of kernels, or another one, beside which a note says that

@@ -113,17 +113,17 @@ TEST(templates_name_the_field_that_they_refuse)
 {
     static const char *const cases[][2] = {
         {"op: gated_delta_step, head_dim: 128, head_dim_v: 64, gqa: 2, act: silu, out_dtype: fp8",
-         "128 elements share a scale, a value head has 64"},
+         "out_dtype fp8 has a scale for 128 elements, a value head has only 64"},
         {"op: gated_delta_step, head_dim: 256, gqa: 3, act: silu",
          "3 value heads of a key head take 48 waves, a workgroup has 2"},
         {"op: rope_decode, head_dim: 256, gqa: 16, q_len: 4, kv_dtype: fp8, tile: 1",
          "tile 1 does not fit: a workgroup has"},
-        {"op: gated_delta_prefill, head_dim: 64, stage: sums", "sums is gated_rmsnorm's"},
+        {"op: gated_delta_prefill, head_dim: 64, stage: sums", "stage sums is for gated_rmsnorm"},
         {"op: decode, head_dim: 512, head_dim_v: 64, kv_dtype: fp8, kv_layout: packed",
-         "packed rows are mla_decode's"},
+         "rows of kv_layout packed are not read by this op"},
         {"op: prefill, paged: true, head_dim: 512, head_dim_v: 64, kv_dtype: fp8, kv_layout: "
          "packed",
-         "packed rows are mla_decode's"},
+         "rows of kv_layout packed are not read by this op"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char text[200];

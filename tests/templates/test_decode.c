@@ -546,7 +546,7 @@ TEST_IN("kernels", what_cannot_be_built_says_why)
     } refused[] = {
         {{{ATT_HEAD_DIM, 100}, {ATT_GQA, 8}}, "head_dim 100 is not a multiple of 8 from 64 to 512"},
         {{{ATT_TILE, 100000}, {ATT_GQA, 8}}, "tiles, and no tile 100000"},
-        {{{ATT_TILE, 1}, {ATT_GQA, 8}}, "tile 1 does not fit: is for head dims up to 64"},
+        {{{ATT_TILE, 1}, {ATT_GQA, 8}}, "tile 1 does not fit: the tile is for head dims up to 64"},
         {{{ATT_PAGE_SIZE, 36}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}},
          "page_size 36 is no multiple of the 8 tokens"},
     };

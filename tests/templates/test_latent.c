@@ -133,7 +133,7 @@ static const struct wrong {
       {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
       {ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED}},
      ATT_KV_LAYOUT,
-     "packed rows are mla_rope_cache's"},
+     "rows of kv_layout packed are not written by this op"},
     {&att_template_mla_rope_cache,
      {LATENT, {ATT_KV_DTYPE, ATT_KV_DTYPE_INT8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR}},
      ATT_KV_DTYPE,

@@ -137,8 +137,8 @@ static void write_shared_prefill(struct entry_writer *w, const struct model_grou
               "Prefill over these lists: a launch for each KV head of the rank.");
 }
 
-/* Writes the entries of the lists of chosen groups, and of attention over them. Blocks that consist
- * of whole pages of the cache have the decode kernel of layers that see all keys. */
+/* Writes the entries of the lists of chosen groups, and of attention over them. Blocks of whole
+ * pages of the cache need no decode entry: the kernel of layers that see all keys reads them. */
 static void write_chosen_groups(struct entry_writer *w, const struct model_choice *c,
                                 const struct model_group *g)
 {
@@ -152,8 +152,8 @@ static void write_chosen_groups(struct entry_writer *w, const struct model_choic
     write_group_lists(w, c->group);
     if (page != tokens && !c->pooled && strncmp(w->d->kv_layout, "shuffle", 7) == 0) {
         model_lacks(w->m,
-                    "attention over chosen blocks: a page of %ld tokens in kv_layout %s has "
-                    "no pages of %ld within it",
+                    "attention over chosen blocks: a page of %ld tokens in kv_layout %s cannot "
+                    "be read as pages of %ld",
                     tokens, w->d->kv_layout, page);
         return;
     }
