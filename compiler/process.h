@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs another program and collects its output; finds the running one.
+ * Runs another program and collects its output; finds the path of the running program.
  */
 #ifndef COMPILER_PROCESS_H
 #define COMPILER_PROCESS_H

@@ -8,7 +8,7 @@
 
 /* Constants by which the parts of a row are chosen. With more parts scores take less time, and the
  * merge takes more. The times are modelled on MI355X with one row. A round of 2,048 keys takes
- * 11,000 clocks, however many of its keys exist. */
+ * 11,000 clocks, even if the part ends within it. */
 enum {
     PART_KEYS = 1024,  /* fewest keys of a part */
     ROUND_KEYS = 2048, /* keys that a workgroup of four waves scores at once */

@@ -196,8 +196,8 @@ static struct tir_value count_blocks(struct prefill *p, struct tir_value end)
     return tir_max(b, tir_sar(b, keys, tir_i32(b, (int)tir_bits(all))), tir_i32(b, 1));
 }
 
-/* Sets work.first_key to the first key of the tile with the first key that any query of the
- * workgroup sees. */
+/* Sets work.first_key to the start of the tile of keys that contains the first key that any query
+ * of the workgroup sees. */
 static void find_first_key(struct prefill *p)
 {
     struct tir_builder *b = &p->b;

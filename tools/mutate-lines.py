@@ -10,11 +10,11 @@ import os
 
 import gdb  # pylint: disable=import-error
 
-MOST_SKIPPED = 3  # lines after the one that is meant: code of a statement may begin below its first line
+MOST_SKIPPED = 3  # a line's code may begin this many lines below it
 
 
 class Line(gdb.Breakpoint):
-    """A line that has run once its breakpoint is disabled."""
+    """A breakpoint that never stops the program. It is disabled once its line has run."""
 
     def stop(self):
         self.enabled = False

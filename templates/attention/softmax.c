@@ -252,8 +252,9 @@ static struct tir_value needs_series(struct tir_builder *b, struct tir_value cap
     return tir_cmp_gt(b, cap, tir_f32(b, 512.0f));
 }
 
-/* Begins the soft cap of the scores `s`: sets *rate2, and builds the branch of large caps. The
- * caller ends the branch of other caps, with the scores after the cap. */
+/* Begins the if of a soft cap of the scores `s`, and builds its first branch, for caps that
+ * needs_series(). The caller builds the other branch, and ends the if with the scores after the
+ * cap. Sets *rate2 to `rate` times 2 log2(e). */
 static struct tir_if begin_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
                                struct tir_value rate, struct tir_value *rate2)
 {

@@ -322,8 +322,8 @@ void prefill_await_q(struct prefill *p);
 /** True if a work tile has several heads of a KV head, and each wave the queries of one head. */
 bool prefill_shares_heads(const struct prefill *p);
 
-/** Sets work.head_bits if work tiles have several heads: as many as the tile has waves, or the
- * largest power of two that divides the GQA ratio. */
+/** Sets work.head_bits if work tiles have several heads: the largest power of two that divides the
+ * GQA ratio, at most the tile's number of waves. */
 void prefill_find_heads(struct prefill *p);
 
 /** Returns the number of tokens (i32) of a work tile. */
@@ -332,8 +332,8 @@ struct tir_value prefill_tile_tokens(struct prefill *p);
 /** Returns the index (i32) of the query head of the wave's rows. */
 struct tir_value prefill_own_head(struct prefill *p);
 
-/** Returns the index (i32) in the sequence of the first column's query, if the columns of all waves
- * were consecutive queries of this wave's head. It may be below 0. */
+/** Returns the index (i32) in the sequence to which a wave adds its number times its rows, to get
+ * the index of its first query. The index may be below 0. */
 struct tir_value prefill_first_row(struct prefill *p);
 
 /** Returns the number of queries (i32) of the sequence from prefill_first_row() on, at most a

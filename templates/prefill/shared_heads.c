@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Work tiles with several heads of a KV head, for masks that hide keys before visible ones. Each
- * wave has the queries of one head. With 8 heads and 256 rows the tile has 32 tokens, whose windows
+ * Work tiles with several heads of a KV head, for windows and chunks without a plan. Each wave
+ * has the queries of one head. With 8 heads and 256 rows the tile has 32 tokens, whose windows
  * cover 31 keys more than one window; 256 tokens of one head cover 255 more. All waves then also
  * meet the ends of their windows in the same iterations.
  */

@@ -103,10 +103,10 @@ static void find_kv_head(struct prefill *p)
 
 /* Returns the number of workgroups of a launch of a persistent kernel; 0: the kernel is not
  * persistent, and has a workgroup for each work tile. A kernel is persistent if all work tiles take
- * about the same time and its loop leaves registers free. With a window these are all tiles of
- * which one workgroup fills a compute unit. Tiles for waves of 32 lanes, and tiles that compute
- * offsets anew, have no registers. If a causal tile has two workgroups per unit, they run one after
- * the other, which distributes the tiles more evenly. */
+ * about the same time and its loop leaves registers free. With a window, workgroups have to fill
+ * a compute unit. Tiles for waves of 32 lanes, and tiles that compute offsets anew, have no
+ * registers. If a causal tile has two workgroups per unit, they run one after the other, which
+ * distributes the tiles more evenly. */
 int prefill_workgroups(const struct prefill *p)
 {
     enum { FULL = 8 /* waves of a workgroup that fills a compute unit */ };

@@ -12,8 +12,8 @@
 
 enum { MAX_LINES = 40, LEAST_MODELS = 200 };
 
-/* The most kernels of all models, the numbers that their pairs of field values can have, and the
- * least kernels that have all pairs. */
+/* Most kernels of all models; entries of the table of pairs of field values; a number that the
+ * chosen kernels have to exceed. */
 enum { MAX_KERNELS = 2000, PAIR_TABLE = 1 << 14, LEAST_KERNELS = 250 };
 
 /* A record of models.txt; its lines are parts of the text. */
@@ -287,7 +287,7 @@ struct kernels {
     size_t count;
     bool covered[PAIR_TABLE]; /* pairs that a chosen kernel has */
     char *names[PAIR_TABLE];  /* text of each pair; NULL: no pair has this number */
-    size_t used;              /* how many numbers are of a pair */
+    size_t used;              /* number of pairs in the table */
 };
 
 /* Returns the number of a pair of field values of an op: its place in the table. */
@@ -320,8 +320,8 @@ static void add_kernel(struct kernels *k, char *line)
     }
     assert_true(count >= 2 && k->count < MAX_KERNELS);
     k->pairs[k->count] = calloc((size_t)count * count, sizeof(unsigned));
-    for (unsigned i = 1; i < count;
-         i++) /* from the op on: a kernel without fields is a pair, too */
+    /* From the op on, each word with itself as well: a kernel without fields has a pair. */
+    for (unsigned i = 1; i < count; i++)
         for (unsigned j = i; j < count; j++)
             k->pairs[k->count][pairs++] = number_pair(k, words[1], words[i], words[j]);
     k->pair_counts[k->count] = pairs;

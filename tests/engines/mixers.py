@@ -32,7 +32,8 @@ def gpu_module(name):
 
 def largest_blocks():
     """Removes all configurations but one of each kernel that Triton would tune, since tuning times them on a GPU. The one
-    with the largest blocks stays: it has the fewest programs, and the interpreter takes as long for a large one."""
+    with the largest blocks stays: it has the fewest programs, and the interpreter takes as long for a large block as for a
+    small one."""
     from triton.runtime.autotuner import Autotuner
     for name, module in list(sys.modules.items()):
         for kernel in vars(module).values() if name.startswith(OPS) else ():

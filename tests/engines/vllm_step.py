@@ -42,7 +42,7 @@ def main(case):
     path = models.write(case["model"], case["folder"])
     if case["backend"].startswith("ROCM_"):
         aiter_pack.prepare(case)
-        attn.vllm.platform()  # vLLM has called it before the case's packs were there
+        attn.vllm.platform()  # again: the first call was before the case had packs
     if case["drafts"]:
         drafts.learn(path, case["tokens"])
     made_choices = choices.Choices(case["target"]) if case["backend"] == "ATTN_MLA_SPARSE" else None

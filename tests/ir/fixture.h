@@ -29,8 +29,8 @@ char *printed_body(const struct tir_func *f);
 char *findings(const struct tir_func *f);
 
 /** Verifies a function, and interprets it with one workgroup and these `count` arguments. The last
- * argument is the address of its output, `size` bytes, which are set to 0xa5 before. `when` says in
- * messages which state of the function it is. */
+ * argument is the address of its output, `size` bytes, which are set to 0xa5 before. `when` names
+ * the function's state in messages. */
 void interpret_once(struct tir_func *f, const char *when, const uint64_t *kernarg, size_t count,
                     size_t size);
 

@@ -258,7 +258,7 @@ TEST(each_kernel_of_a_key_is_verified)
     assert_int_equal(verify_two(false, true), 1);
 }
 
-/* Two kernels that are alike but for the target have other shapes. So have kernels that follow each
+/* Two kernels that differ only in the target run different shapes. So do kernels that follow each
  * other, of six that copy keys and values. */
 TEST(kernels_share_out_the_shapes)
 {

@@ -171,7 +171,7 @@ static uint32_t read_rsrc2(const struct tgt_blob *object)
     return word;
 }
 
-/* A descriptor has any place in its section, whose end it must not pass. */
+/* A descriptor may be anywhere in its section, but must not pass its end. */
 TEST(a_descriptor_may_follow_others)
 {
     enum { ID_X = 1 << 7 };

@@ -530,13 +530,13 @@ TEST(the_hot_loop_has_the_most_matrix_instructions)
         {1, -1, true},
         {0, 0, true},
         {2, 2, true},
-        {0, -1, false}, /* loops 0 to 1 and 2 */
+        {0, -1, false}, /* loops: blocks 0 to 1, and block 2 */
     };
     static const struct drawn earlier[] = {
         {2, 0, true},
         {1, -1, true},
         {0, 1, true},
-        {0, -1, false}, /* 0 and 1 to 2 */
+        {0, -1, false}, /* loops: block 0, and blocks 1 to 2 */
     };
     static const struct drawn longer[] = {
         {2, 0, true},
@@ -551,8 +551,8 @@ TEST(the_hot_loop_has_the_most_matrix_instructions)
     assert_hot_loop(empty, 4, 1, 2);
 }
 
-/* Block 2 is never reached. Its branch to the head makes no loop, and it is no part of the loop
- * that has its latch before its head. */
+/* Block 2 is never reached. Its branch to block 1 makes no loop. In `blocks` it is not in the loop
+ * of blocks 3 and 4, which has its latch before its head. */
 TEST(unreachable_blocks_are_in_no_loop)
 {
     static const struct drawn straight[] = {

@@ -263,7 +263,7 @@ TEST(loads_to_lds_land_in_lane_order)
 }
 
 /* Loads `bytes` from an address per lane, of 32 bits or 64 (`wide`). An offset of `both` bytes is
- * added in memory and in LDS. An earlier LDS read is waited for as it would be without them. */
+ * added in memory and in LDS. An earlier LDS read is waited for as if the gather were absent. */
 static void check_gather(const char *target, int bytes, int both)
 {
     for (unsigned wide = 0; wide < 2; wide++) {
@@ -297,7 +297,7 @@ static void check_gather(const char *target, int bytes, int both)
     }
 }
 
-/* Gathers land in the same order. */
+/* Gathers land in the order of lanes. */
 TEST(gathers_to_lds_land_in_lane_order)
 {
     check_gather("gfx950", 16, 0);

@@ -15,9 +15,9 @@ struct setting {
     int value;
 };
 
-/** Runs the tests, of `n`, whose group argument 1 names, or all if there are no arguments.
- * Arguments from 2 on are the groups that the build runs, each as a test of its own. Returns
- * nonzero if a test fails, if no test has the group, or if the build leaves out a group; else 0. */
+/** Runs the tests of the group argv[1] among the `n` tests; without arguments all. Arguments from 2
+ * on are the groups that the build runs, each as a test of its own. Returns nonzero if a test
+ * fails, if no test has the group, or if the build leaves out a group; else 0. */
 int run_tests_in(int argc, char **argv, const struct CMUnitTest *tests, const char *const *groups,
                  size_t n);
 

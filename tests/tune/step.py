@@ -191,7 +191,7 @@ def chunks_are_planned_as_tiles():
     small, shape = window["launches"][1]["shape"], prefill["shape"]
     sizes = [[int(re.search(rf",{name}=(\d+)", s)[1]) for s in (small, shape)] for name in ("q_tile", "lists")]
     assert sizes[0][0] < sizes[0][1] and sizes[1][0] > sizes[1][1], sizes
-    check_trace(s | {"layers": [window]}, "windows.json", "--tp 2")  # that of all keys takes most of the test's time
+    check_trace(s | {"layers": [window]}, "windows.json", "--tp 2")  # tracing the other layer takes most of the test's time
 
 
 def latent_layers_have_their_products():

@@ -266,8 +266,8 @@ static void find_decays(const struct chunk *x, int j, int i, double *decay, doub
     }
 }
 
-/* Computes the decays from the chunk's start and to its end, and the lengths of its vectors. They
- * are the same for all value elements. */
+/* Computes the decays from the chunk's start and to its end, and the lengths of the queries and of
+ * the decayed keys. They are the same for all value elements. */
 static void find_lengths(struct chunk *x)
 {
     double decay[DIM_MAX], off[DIM_MAX];

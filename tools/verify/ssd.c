@@ -56,8 +56,8 @@ struct ssd_layer {
     struct operand *x, *b, *c, *z, *dt, *dt_bias, *rate, *d, *out;
     enum attn_gates gates;
     enum attn_act act;
-    /* Pointers to counts and scalars in the call's descriptor and arguments; elements of a row of B
-     * and C, and of a head. */
+    /* Pointers into the call's descriptor and arguments. head_dim: elements of a row of B or C.
+     * head_dim_v: elements of a value head. */
     int32_t *heads, *value_heads;
     int head_dim, head_dim_v;
     float *scale, *dt_min, *dt_max;
@@ -70,8 +70,9 @@ struct ssd_layer {
     struct operand *segment_states, *segment_sums;
 };
 
-/* Makes a struct ssd_layer for a call. OP is the op's name in numbers of operands, `op` in unions
- * of descriptors and arguments. `recurrent` and `tokens` are the members r and chunk. */
+/* Makes a struct ssd_layer for a call. `op` names the members of the unions of descriptors and
+ * arguments. OP begins the constants of operands, such as SSD_X. `recurrent` and `tokens` are the
+ * members r and chunk. */
 #define SSD_LAYER_OF(call, op, OP, recurrent, tokens)  \
     ((struct ssd_layer){                               \
         .r = (recurrent),                              \

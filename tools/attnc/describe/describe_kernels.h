@@ -50,8 +50,9 @@ bool deployment_has_pooled_rows(const struct deployment *d);
  * fp8 with scales, 528 bytes. */
 bool deployment_has_e2m1_rows(const struct deployment *d);
 
-/** Returns the tokens of a page in a list of groups of `group` tokens. Pages of a list divide the
- * groups, and the cache's pages of `page_size` tokens (0: pages of any size, of whole groups). */
+/** Returns the tokens of a page in a list of groups of `group` tokens: the greatest common divisor
+ * of `group` and the cache's `page_size`. If that is 0, for pages of any number of whole groups:
+ * `group`. */
 long list_page_size(long page_size, long group);
 
 /** True if the cache of the deployment is possible; otherwise `why` gets the description reader's

@@ -65,7 +65,7 @@ static int copy_file(const char *path, const char *base, const char *folder)
     if (!attnc_read_file(path, MOST_BYTES, &bytes, &size))
         return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
     int code = EXIT_GOOD;
-    if (!attnc_make_parents(place)) /* first, since `x/..` needs a folder x */
+    if (!attnc_make_parents(place)) /* first: `x/../a.h` opens only if x exists */
         code = complain(EXIT_ENVIRONMENT, "%s: %s", place, strerror(errno));
     else if (!is_free_or_same(place, bytes, size))
         code = complain(EXIT_USER, "on-gpu: the archive has another %s; rename one of them",

@@ -116,8 +116,8 @@ static void follow_index(bool *indexed, const struct inst *in)
         *indexed = false;
 }
 
-/* True if M0 selects registers of vector instructions at code offset `at`. The nearest earlier
- * instruction that changes this says so; it has been executed and decoded. */
+/* True if M0 selects registers of vector instructions at code offset `at`. Searches backwards for
+ * the nearest decoded s_set_gpr_idx_on or _off; false if there is none. */
 static bool indexed_at(struct code *code, uint64_t at)
 {
     const struct code_slots slots = code_slots(code);

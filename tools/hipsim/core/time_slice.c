@@ -368,8 +368,8 @@ static bool before(const struct wave *a, const struct wave *b)
     return a->clock < b->clock || (a->clock == b->clock && a->id < b->id);
 }
 
-/* Returns the running wave with the earliest clock, and sets *second to the one after it. `first`
- * replaces the earliest wave unless it is NULL. Both are NULL if there is no such wave. */
+/* Returns `first`, or if it is NULL the running wave with the earliest clock. Sets *second to the
+ * earliest of the other running waves. Either is NULL if there is none. */
 static struct wave *earliest_waves(const struct workgroup *wg, struct wave *first,
                                    struct wave **second)
 {

@@ -97,8 +97,8 @@ void lds_waited(struct wave *w, const struct pending *p);
 /** Records that the newest operation of `counter` is about to arrive at the LDS barrier at the
  * address of the lanes of `m`. The arrival follows the earlier operations of the counter. Waves
  * that read another phase afterwards need no wait of the counter. If the lanes have several
- * barriers, the flight of these operations' bytes ends at once. Counts the arrival in
- * workgroup.lds_arrivals until it has landed or the wave has waited for it. */
+ * barriers, the flight of these operations' bytes ends at once. The arrival is counted in
+ * workgroup.lds_arrivals until its bytes have landed or the wave has waited for it. */
 void lds_arrives(struct wave *w, enum wait_counter counter, const struct lane_mem *m);
 
 /** Ends the flight of LDS bytes of async and tensor operations, of any wave, up to an arrival that

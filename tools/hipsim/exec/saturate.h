@@ -34,8 +34,8 @@ static inline uint32_t sat_i16(int64_t v, bool clamp)
 /* Returns |a - b| of unsigned integers. */
 static inline uint32_t absdiff(uint32_t a, uint32_t b) { return a > b ? a - b : b - a; }
 
-/* Returns the sum of the absolute differences of four bytes; with `masked` without bytes that are
- * zero in b. */
+/* Returns the sum of the absolute differences of four bytes. With `masked`, bytes that are zero in
+ * b do not count. */
 static inline uint32_t sad_u8(uint32_t a, uint32_t b, bool masked)
 {
     uint32_t sum = 0;

@@ -60,8 +60,8 @@ WIDE(mad_i64_i32, int64_t c = (int64_t)row64(s2, i);
      d2[i] = sign ? ~0u : 0;
      set_row64(d, i, clamp && over ? (p < 0 ? (uint64_t)INT64_MIN : (uint64_t)INT64_MAX) : r))
 
-/* V_QSAD_PK_U16_U8, with `masked` V_MQSAD: adds sad_u8() of b and the bytes of a from byte k on to
- * half k of c. */
+/* V_QSAD_PK_U16_U8, with `masked` V_MQSAD: adds to 16-bit field k of c the sad_u8() of b and the
+ * four bytes of a from byte k on. */
 static inline uint64_t qsad(uint64_t a, uint32_t b, uint64_t c, bool masked, bool clamp)
 {
     uint64_t r = 0;

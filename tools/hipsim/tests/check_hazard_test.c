@@ -226,7 +226,7 @@ TEST(mode_and_m0)
     expect_kind(FAULT_STRICT, GFX942, "s_mov_b32 m0, 0", 1, "global_load_lds_dword v40, s[2:3]");
 }
 
-/* Compilers insert no wait states across calls. */
+/* No wait states are required across a call: compilers insert none. */
 TEST(calls_take_longer_than_hazards)
 {
     expect(GFX942,

@@ -133,7 +133,7 @@ TEST(redundant_waves_may_store)
     "s_mov_b32 s14, 2\ns_set_gpr_idx_on s14, gpr_idx(DST)\n" \
     "v_mov_b32 v6, v4\ns_set_gpr_idx_off\n" TO_LDS("v8")
     expect(2, 1, BEGIN FIRST_ADDS INDEXED, BEGIN FIRST_ADDS OVERWRITE "v_mov_b32 v12, 1\n" INDEXED);
-    /* M0 also selects a register of instructions after the load: OVERWRITE overwrites v6. */
+    /* The mode from before the load holds after it: OVERWRITE names v4 and writes v6. */
 #define REGION_ADDS(after)                                                             \
     "s_mov_b32 s14, 2\ns_set_gpr_idx_on s14, gpr_idx(DST)\n" LOAD("v0") after          \
         "s_set_gpr_idx_off\nv_add_u32 v12, 1, v4\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 " \

@@ -549,7 +549,8 @@ TEST(clusters_spread_over_compute_units)
     free(five.words);
 }
 
-/* A branch through a register may reach all code, other code after the end of a program none. */
+/* After a branch through a register any code may run, so communication further on counts. Without
+ * one, code after s_endpgm does not. */
 TEST(branches_through_registers_may_lead_to_communication)
 {
     static const char *const texts[] = {"s_setpc_b64 s[2:3]\n", "s_nop 0\n"};

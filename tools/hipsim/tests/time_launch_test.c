@@ -204,8 +204,8 @@ TEST(pairs_of_sharers_are_found)
 {
     assert_true(fabs(sharers_of_pairs(256) - 2) < 0.1);
     assert_true(sharers_of_pairs(16384) > 4);
-    /* The last eight workgroups of an XCD have four sets of lines, and no other follows them: 16
-     * workgroups have 16^(2/3) sets. */
+    /* The last eight workgroups of an XCD load four sets, hence the power 2/3: its 16 workgroups
+     * load 16^(2/3) sets, and 16^(1/3) of them share a line. */
     assert_true(fabs(sharers_of_pairs(128) - pow(16, 1.0 / 3)) < 0.1);
 }
 
@@ -322,8 +322,8 @@ TEST(compute_bound_rounds_are_equal)
     assert_true(fabs(three / two - 1.5) < 0.02);
 }
 
-/* Later workgroups take longer. Both the samples at the ends and the middle and the instruction
- * counts of the untimed workgroups show that. All workgroups load and store the same bytes. */
+/* Later workgroups take longer. Samples at the ends and in the middle show it, and so do
+ * instruction counts of untimed workgroups. All workgroups load and store the same bytes. */
 TEST(positions_in_the_grid_matter)
 {
     struct fixture *f = *state;
