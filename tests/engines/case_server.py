@@ -8,6 +8,7 @@ of its process and all processes that it started. ENGINE is vllm or sglang. With
 is installed before the import, since engines look for it then."""
 import ctypes
 import gc
+import glob
 import importlib
 import json
 import os
@@ -34,22 +35,28 @@ def run(job):
     os._exit(code)  # ends without waiting for the engine's threads
 
 
+def kill_children():
+    """Kills the children of this process, whichever process group or session they are in. Theirs then become its children."""
+    for path in glob.glob("/proc/self/task/*/children"):
+        with open(path, encoding="ascii") as file:
+            for child in file.read().split():
+                os.kill(int(child), signal.SIGKILL)
+
+
 def finish(child):
     """Waits for the case whose process is `child`, then ends what it left. Returns its exit code, negative for a signal, and the CPU
     seconds of all its processes."""
-    code, seconds = 1, 0.0
+    code, seconds, ended = 1, 0.0, False
     while True:
+        if ended:
+            kill_children()
         try:
             pid, status, usage = os.wait3(0)
         except ChildProcessError:
             return code, seconds
         seconds += usage.ru_utime + usage.ru_stime
         if pid == child:
-            code = os.waitstatus_to_exitcode(status)
-            try:
-                os.killpg(child, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            code, ended = os.waitstatus_to_exitcode(status), True
 
 
 def main(engine, *options):
