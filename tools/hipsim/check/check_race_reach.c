@@ -117,7 +117,8 @@ static void follow_index(bool *indexed, const struct inst *in)
 }
 
 /* True if M0 selects registers of vector instructions at code offset `at`. Searches backwards for
- * the nearest decoded s_set_gpr_idx_on or _off; false if there is none. */
+ * the nearest decoded s_set_gpr_idx_on or _off; false if there is none. Branches are not followed:
+ * compilers put both into one block. */
 static bool indexed_at(struct code *code, uint64_t at)
 {
     const struct code_slots slots = code_slots(code);
