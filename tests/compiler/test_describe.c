@@ -115,6 +115,7 @@ TEST(describe_divides_pages_of_lists)
         {"blocks", "256", "pages of 128 tokens: group_entries 1", "paged=true page_size=128"},
         {"fours", "64", "pages of 4 tokens: group_entries 1", "same_rows=false page_size=4"},
         {"fours", "6", "pages of 2 tokens: group_entries 2", "same_rows=false page_size=2"},
+        {"fours", "3", "pages of 1 token: group_entries 4", "same_rows=false page_size=1"},
     };
     (void)state;
     write_file("blocks.json",

@@ -18,9 +18,9 @@ void write_group_lists(struct entry_writer *w, long group)
     const long page = entry_list_page(w, group);
     char comment[140];
     snprintf(comment, sizeof(comment),
-             "Lists of the chosen groups and the newest tokens, as pages of %ld tokens: "
+             "Lists of the chosen groups and the newest tokens, as pages of %ld token%s: "
              "group_entries %ld.",
-             page, group / page);
+             page, page > 1 ? "s" : "", group / page);
     write_chosen_lists(w, comment);
 }
 
