@@ -332,12 +332,12 @@ struct tir_value prefill_tile_tokens(struct prefill *p);
 /** Returns the index (i32) of the query head of the wave's rows. */
 struct tir_value prefill_own_head(struct prefill *p);
 
-/** Returns the index (i32) in the sequence to which a wave adds its number times its rows, to get
- * the index of its first query. The index may be below 0. */
+/** Returns the index (i32) in the sequence of the first query of the wave, less the wave's number
+ * multiplied by the rows of a wave. It may be below 0 if the waves share heads. */
 struct tir_value prefill_first_row(struct prefill *p);
 
-/** Returns the number of queries (i32) of the sequence from prefill_first_row() on, at most a
- * tile's, so that their bytes fit 32 bits. */
+/** Returns the number of queries (i32) from prefill_first_row() to the end of the sequence, but at
+ * most prefill_queries(). The limit is there so that the bytes of a view do not pass 32 bits. */
 struct tir_value prefill_rows_left(struct prefill *p);
 
 /** Issues the copies to LDS of the wave's rows of panel n of Q. Rows after the sequence's last

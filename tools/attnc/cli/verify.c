@@ -47,8 +47,7 @@ static const struct option_row options[] = {
     {"shapes", 0, "N", "at most N shapes of each kernel, the first that choose it", &args.shapes,
      NULL},
     {"every", 0, "N",
-     "one in N shapes of each kernel: different ones for the next kernel, and for the same kernel "
-     "on the next target; more of a kernel of fewer targets than the pack",
+     "one in N shapes of each kernel; other ones for its next target and for the op's next kernel",
      &args.every, NULL},
     {"hooks", 0, "DIR", "where the C files of kernels with a logits function are", &args.hooks,
      NULL},
