@@ -10,6 +10,8 @@ import os
 
 import torch
 
+from whole_folder import whole
+
 VOCABULARY = 512
 COMMON = dict(vocab_size=VOCABULARY, hidden_size=256, intermediate_size=512, num_hidden_layers=2, max_position_embeddings=512,
               tie_word_embeddings=False, bos_token_id=None, eos_token_id=None, pad_token_id=None)
@@ -91,26 +93,33 @@ def load():
 def write(name, folder):
     """Writes a model's configuration and weights to a folder in `folder`, unless they are there. Returns its path,
     which ends in a hash of the settings, so that a model with other settings is never used."""
-    import transformers
     kind, settings = MODELS[name]
     settings, changes = {**COMMON, **settings}, [table[name] for table in (NAMES, PATTERNS) if name in table]
     path = os.path.join(folder, f"{name}-{hashlib.sha256(repr((kind, settings, *changes)).encode()).hexdigest()[:8]}")
     if not os.path.exists(os.path.join(path, "config.json")):
-        torch.manual_seed(0)
-        config = getattr(transformers, kind)(**settings)
-        model = transformers.AutoModelForCausalLM.from_config(config)
-        for parameter in (p for n, p in model.named_parameters() if n.endswith("sinks")):
-            torch.nn.init.normal_(parameter)
-        model.to(torch.bfloat16).save_pretrained(path)
-        if name in DRAFTED:
-            level(os.path.join(path, "model.safetensors"))
-        if name in PREDICTING:
-            add_prediction(os.path.join(path, "model.safetensors"), config)
-        if name in NAMES:
-            rename(os.path.join(path, "model.safetensors"), *NAMES[name])
-        if name in PATTERNS:
-            set_pattern(os.path.join(path, "config.json"), PATTERNS[name])
+        with whole(path, "config.json") as made:
+            write_files(name, kind, settings, made)
     return path
+
+
+def write_files(name, kind, settings, path):
+    """Writes configuration and weights of the model `name` of MODELS to the folder `path`. `kind` is the class of the configuration,
+    `settings` are its arguments."""
+    import transformers
+    torch.manual_seed(0)
+    config = getattr(transformers, kind)(**settings)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    for parameter in (p for n, p in model.named_parameters() if n.endswith("sinks")):
+        torch.nn.init.normal_(parameter)
+    model.to(torch.bfloat16).save_pretrained(path)
+    if name in DRAFTED:
+        level(os.path.join(path, "model.safetensors"))
+    if name in PREDICTING:
+        add_prediction(os.path.join(path, "model.safetensors"), config)
+    if name in NAMES:
+        rename(os.path.join(path, "model.safetensors"), *NAMES[name])
+    if name in PATTERNS:
+        set_pattern(os.path.join(path, "config.json"), PATTERNS[name])
 
 
 def level(path):
@@ -167,7 +176,6 @@ def write_draft(target, engine):
     path = f"{target}-draft-{engine}"
     if os.path.exists(os.path.join(path, "config.json")):
         return path
-    os.makedirs(path, exist_ok=True)
     layer = "model.layers.0."
     weights = {key[len("model."):]: x for key, x in load_file(os.path.join(target, "model.safetensors")).items()
                if key.startswith(layer) and "input_layernorm" not in key}
@@ -179,10 +187,11 @@ def write_draft(target, engine):
     weights["fc.weight"] = torch.cat((torch.eye(size), torch.zeros(size, size)), 1).to(torch.bfloat16)
     if engine == "sglang":
         weights["fc.bias"] = torch.zeros(size, dtype=torch.bfloat16)
-    save_file(weights, os.path.join(path, "model.safetensors"), metadata={"format": "pt"})
     name = {"sglang": "LlamaForCausalLMEagle", "vllm": "LlamaForCausalLM"}[engine]
-    with open(os.path.join(path, "config.json"), "w", encoding="utf-8") as file:
-        json.dump(dict(config, architectures=[name]), file, indent=2)
+    with whole(path, "config.json") as made:
+        save_file(weights, os.path.join(made, "model.safetensors"), metadata={"format": "pt"})
+        with open(os.path.join(made, "config.json"), "w", encoding="utf-8") as file:
+            json.dump(dict(config, architectures=[name]), file, indent=2)
     return path
 
 

@@ -4,6 +4,7 @@
 transformers'.
 
 FOLDER holds what does not belong into the tree: the environment that prepare.sh makes (7 GB, from PyPI) and the models.
+Several runs may use FOLDER at once.
 BUILD is a build tree, or an environment that `prepare.sh FOLDER --wheels DIR` makes,
 with a release's wheels.
 A case runs if its name contains one of the NAMEs; without NAMEs all run. Each case is a process, a fork of one that has imported the
@@ -21,8 +22,10 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 
 import build_tree
 
@@ -169,8 +172,9 @@ def kind(one):
 class Server:
     """A process of case_server.py. It starts with the first case."""
 
-    def __init__(self, python, build, folder):
-        self.python, self.build, self.folder = python, build, folder
+    def __init__(self, python, build, folder, outputs):
+        """`outputs` is the folder of the cases' outputs, which no other run uses."""
+        self.python, self.build, self.folder, self.outputs = python, build, folder, outputs
         self.process = self.kind = None
 
     def start(self, one):
@@ -184,14 +188,14 @@ class Server:
 
     def log(self):
         """Returns the path of the file with the process's errors."""
-        return self.folder / f"{'-'.join(map(str, self.kind))}.err"
+        return self.outputs / f"{'-'.join(map(str, self.kind))}.err"
 
     def run(self, one):
         """Runs a case. Returns its exit code, the CPU seconds of its processes, and its outputs: standard output and error."""
         if self.kind != kind(one):
             self.start(one)
-        paths = [self.folder / f"{one.name}.{stream}" for stream in ("out", "err")]
-        arguments = dict(one._asdict(), folder=str(self.folder / "models"), tokens=8)
+        paths = [self.outputs / f"{one.name}.{stream}" for stream in ("out", "err")]
+        arguments = dict(one._asdict(), folder=str(self.folder / "models"), outputs=str(self.outputs), tokens=8)
         job = {"step": f"{one.engine}_step", "case": arguments, "out": str(paths[0]), "err": str(paths[1])}
         with contextlib.suppress(BrokenPipeError):
             print(json.dumps(job), file=self.process.stdin, flush=True)
@@ -248,12 +252,17 @@ def main(words):
         print(f"skipped, since there is no {python}: tests/engines/prepare.sh {args.folder} makes it")
         return 77
     chosen, failed, start = chosen_cases(args.names), 0, os.times()
-    server = Server(python, args.build, args.folder)
+    outputs = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=args.folder))
+    server = Server(python, args.build, args.folder, outputs)
     for one in chosen:
         wrong, text = run(one, server)
         failed += bool(wrong)
         print(f"{'FAIL' if wrong else 'ok'} {one.name}: {text}", *wrong, sep="\n  " if wrong else "", flush=True)
     server.stop()
+    if failed:
+        print(f"{outputs} has the outputs of all cases")
+    else:
+        shutil.rmtree(outputs)
     used = os.times()
     seconds = used.children_user + used.children_system - start.children_user - start.children_system
     print(f"{len(chosen) - failed} of {len(chosen)} cases pass, in {seconds / 60:.1f} CPU minutes")

@@ -52,7 +52,7 @@ def main(case):
     chosen = None
     if case["model"].startswith("deepseek-v32"):
         import choices
-        chosen, record = choices.Choices(case["target"], record=False), os.path.join(case["folder"], f"{case['name']}.choices")
+        chosen, record = choices.Choices(case["target"], record=False), os.path.join(case["outputs"], f"{case['name']}.choices")
         os.environ.update(ATTN_CHOICES=record, ATTN_CHOICES_TARGET=case["target"])  # record.py reads them in SGLang's scheduler
     from sglang import Engine
     engine = Engine(model_path=path, device="cpu", dtype="bfloat16", attention_backend=case["backend"],
