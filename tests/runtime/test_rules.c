@@ -68,6 +68,30 @@ TEST(a_selection_merges_lists_of_plans)
     call(topk, &d, &a, "splits are for the first of two launches");
 }
 
+TEST(packed_rows_are_only_of_latent_attention)
+{
+    const struct attn_cache_desc packed = {
+        .dtype = ATTN_FP8, .layout = ATTN_KV_PACKED, .page_size = 64};
+    const char *const text = "cache.layout is ATTN_KV_PACKED, whose rows mla_decode reads";
+    const struct attn_decode_desc decode = {.size = sizeof(decode),
+                                            .dtype = ATTN_BF16,
+                                            .head_dim = 512,
+                                            .head_dim_v = 64,
+                                            .heads = 16,
+                                            .kv_heads = 1,
+                                            .cache = packed};
+    const struct attn_prefill_desc prefill = {.size = sizeof(prefill),
+                                              .dtype = ATTN_BF16,
+                                              .head_dim = 512,
+                                              .head_dim_v = 64,
+                                              .heads = 16,
+                                              .kv_heads = 1,
+                                              .paged = true,
+                                              .cache = packed};
+    lookup(&attn_family_decode, &decode, text);
+    lookup(&attn_family_prefill, &prefill, text);
+}
+
 TEST(products_and_norms_have_whole_sets_of_tensors)
 {
     const struct attn_head_product_desc product = {.size = sizeof(product),
