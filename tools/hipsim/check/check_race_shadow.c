@@ -61,11 +61,13 @@ struct race_shadow *race_shadow_begin(void)
     if (!s)
         return NULL;
     s->launch++;
-    if (s->pages_used > PAGES_KEPT) { /* earlier launches may have used other memory */
+    if (s->pages_used > PAGES_KEPT) {
         madvise(s->pages, PAGES_MAX * sizeof(*s->pages), MADV_DONTNEED);
+        memset(s->tag, 0, sizeof(s->tag));
+    }
+    if (s->pages_used > PAGES_NAMED) { /* earlier launches may have used other memory */
         memset(s->key, 0, sizeof(s->key));
         memset(s->index, 0, sizeof(s->index));
-        memset(s->tag, 0, sizeof(s->tag));
         s->pages_used = 0;
     }
     s->splits_used = s->intervals_used = 1;

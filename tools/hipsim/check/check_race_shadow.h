@@ -15,7 +15,10 @@
 
 #define PAGE RACE_PAGE
 #define PAGES_MAX 65536u /* most pages: 256 MiB of memory, which have 640 MiB of cells */
-/* Pages of earlier launches above which they are dropped, so that a launch has 192 MiB or more. */
+/* Pages of earlier launches above which their cells are used for other memory. Cells that were
+ * written before are in the host's memory and caches; the host would have to clear others first. */
+#define PAGES_NAMED 1024u
+/* Pages above which the host gets their memory back. */
 #define PAGES_KEPT 16384u
 #define PAGE_SLOT_BITS 17
 #define PAGE_SLOTS (1u << PAGE_SLOT_BITS) /* entries of the hash table */
