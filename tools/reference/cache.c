@@ -149,9 +149,11 @@ double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int h
     if (c->packed)
         return packed_value(
             c, (const char *)c->elements + page * c->page_stride + token * c->token_stride, d);
-    memcpy(&bits,
-           (const char *)c->elements + ref_cache_offset(c, page, token, head, d) * c->element_size,
-           (size_t)c->element_size);
+    const char *const element =
+        (const char *)c->elements + ref_cache_offset(c, page, token, head, d) * c->element_size;
+    memcpy(&bits, element, 1); /* copies of constant size: this runs for millions of elements */
+    if (c->element_size == 2)
+        memcpy(&bits, element, 2);
     const double value = c->decode(c->type, bits);
     return c->scale == REF_SCALE_NONE ? value
                                       : value * c->scales[scale_offset(c, page, token, head)];

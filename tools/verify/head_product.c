@@ -154,8 +154,7 @@ static void compare_head(struct call *c, int t, int h, struct row *r)
     const struct attn_head_product_desc *d = &c->desc.head_product;
     struct operand *out = call_operand(c, HEAD_PRODUCT_OUT);
     const struct operand *x = call_operand(c, HEAD_PRODUCT_X);
-    for (int k = 0; k < d->head_dim; k++)
-        r->x[k] = operand_value(x, AT(t, d->shared ? 0 : h, k));
+    operand_read(x, AT(t, d->shared ? 0 : h, 0), d->head_dim, r->x);
     if (d->activations == ATTN_ACTIVATIONS_FP8)
         round_activations(c, r);
     const struct weights weights = weights_of(c);

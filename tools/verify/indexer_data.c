@@ -96,6 +96,20 @@ static void make_query(struct index_data *d, size_t i, uint64_t *random)
     d->q[i] = decode_element(d->fp8, bits);
 }
 
+/* Sets the sums and maxima of a row's queries and weights. */
+static void make_bounds(struct index_data *d, int row)
+{
+    struct index_row *const b = &d->bounds[row];
+    for (int i = row * d->heads; i < (row + 1) * d->heads; i++) {
+        double sum = 0;
+        for (int e = 0; e < DIM; e++)
+            sum += fabs(d->q[i * DIM + e]);
+        b->most = fmax(b->most, sum);
+        b->weights += fabs(d->weights[i]);
+        b->largest = fmax(b->largest, fabs(d->weights[i]));
+    }
+}
+
 /* Makes the queries and their weights. */
 static void make_queries(struct index_data *d, uint64_t *random)
 {
@@ -107,6 +121,9 @@ static void make_queries(struct index_data *d, uint64_t *random)
         make_query(d, i, random);
     for (size_t i = 0; i < rows; i++)
         d->weights[i] = (float)random_value(random);
+    d->bounds = allocate(d, (size_t)d->rows, sizeof(*d->bounds));
+    for (int row = 0; row < d->rows; row++)
+        make_bounds(d, row);
 }
 
 /* Returns the scale of a key, for the kind of keys in `d`. */
@@ -454,16 +471,9 @@ static double sum_bound(const struct index_data *d, const struct ref_index_score
 }
 
 /* Returns t of pair_bound(): the power of two above the largest sum of |q| of a head times 448. */
-static double product_limit(const struct index_data *d, int row)
+static double product_limit(const struct index_row *b)
 {
-    const double *q = d->q + (size_t)row * (size_t)d->heads * DIM;
-    double most = 0;
-    for (int h = 0; h < d->heads; h++) {
-        double sum = 0;
-        for (int e = 0; e < DIM; e++)
-            sum += fabs(q[h * DIM + e]);
-        most = fmax(most, 448 * sum);
-    }
+    const double most = 448 * b->most;
     return most < 1 ? 2 : ldexp(1, ilogb(most) + 1);
 }
 
@@ -479,16 +489,11 @@ static double pair_bound(const struct index_data *d, int row, double scale,
                          const struct ref_index_score *r)
 {
     static const double f = 0x1p-24, half = 0x1p-11;
-    const float *w = d->weights + row * d->heads;
-    const double t = product_limit(d, row) * fabs(scale);
-    double weights = 0, largest = 0;
-    for (int h = 0; h < d->heads; h++) {
-        weights += fabs(w[h]);
-        largest = fmax(largest, fabs(w[h]));
-    }
+    const struct index_row *const b = &d->bounds[row];
+    const double t = product_limit(b) * fabs(scale);
     const double sums = r->sums + 256 * f * r->products;
-    const double product = 256 * f * r->products + half * sums + 0x1p-14 * t * weights;
-    const double weight = half * (sums + product) + 0x1p-28 * largest * d->heads * t;
+    const double product = 256 * f * r->products + half * sums + 0x1p-14 * t * b->weights;
+    const double weight = half * (sums + product) + 0x1p-28 * b->largest * d->heads * t;
     return product + weight + 3 * (d->heads / 4 + 17) * f * (sums + product + weight);
 }
 

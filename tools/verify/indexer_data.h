@@ -27,6 +27,13 @@ enum index_keys {
 
 enum { INDEX_SCALE_BYTES = 4 }; /* bytes of a key's float32 scale, or of its four e8m0 scales */
 
+/* Sums and maxima of a row of queries and weights, which bound the errors of its scores. */
+struct index_row {
+    double most;    /* largest sum of |q| of a head */
+    double weights; /* sum of the magnitudes of the weights */
+    double largest; /* largest magnitude of a weight */
+};
+
 /* Queries, keys and cache of an indexer's call, on the host. */
 struct index_data {
     struct call *call; /* the call, which owns the memory */
@@ -48,9 +55,10 @@ struct index_data {
     enum index_keys kind;
     /* [rows]: index of the first key, index after the last key, sequence */
     int32_t *starts, *ends, *row_sequences;
-    int *keys;        /* number of keys of each sequence */
-    double *q;        /* queries: [rows, heads, 128] */
-    float *weights;   /* weights of heads: [rows, heads] */
+    int *keys;                /* number of keys of each sequence */
+    double *q;                /* queries: [rows, heads, 128] */
+    float *weights;           /* weights of heads: [rows, heads] */
+    struct index_row *bounds; /* sums and maxima of each row: [rows] */
     double **k;       /* elements of each sequence's keys: [keys, 128]; mxfp4: times their scales */
     float **scales;   /* scales of each sequence's keys: [keys]; 1 if keys are not fp8 */
     int **classes;    /* classes of each sequence's keys: [keys]; keys of a class are equal */

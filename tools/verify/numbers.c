@@ -40,8 +40,7 @@ const struct precision *find_cache_precision(enum attn_dtype dtype, const char *
     return NULL;
 }
 
-/* Returns the bits of a value that fp8 (OCP or fnuz) represents exactly. */
-static uint16_t encode_fp8(double value, bool fnuz)
+uint16_t encode_fp8(double value, bool fnuz)
 {
     const int bias = fnuz ? 8 : 7;
     int exponent;
@@ -52,21 +51,6 @@ static uint16_t encode_fp8(double value, bool fnuz)
     const int bits = field > 0 ? field << 3 | ((int)ldexp(fraction, 4) & 7)
                                : (int)ldexp(fabs(value), bias - 1 + 3);
     return (uint16_t)(bits | (value < 0) << 7);
-}
-
-uint16_t encode_element(const struct precision *p, double value)
-{
-    if (p->dtype == ATTN_FP8)
-        return encode_fp8(value, p->target != NULL);
-    const float f = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof(bits));
-    if (p->dtype == ATTN_BF16)
-        return (uint16_t)(bits >> 16);
-    if (f == 0)
-        return (uint16_t)(bits >> 16 & 0x8000);
-    const uint32_t exponent = (bits >> 23 & 255) - 127 + 15; /* within fp16's normal range */
-    return (uint16_t)((bits >> 16 & 0x8000) | exponent << 10 | (bits >> 13 & 1023));
 }
 
 uint16_t random_element(const struct precision *p, double limit, uint64_t *state)

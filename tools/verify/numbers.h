@@ -85,9 +85,25 @@ static inline double decode_element(const struct precision *p, uint16_t bits)
     }
 }
 
+/** Returns the bits of a value that fp8 (OCP or fnuz) represents exactly. */
+uint16_t encode_fp8(double value, bool fnuz);
+
 /** Returns the bits of `value` in type `p`, which must represent it exactly. A 16-bit type
  * represents each random_value() exactly. */
-uint16_t encode_element(const struct precision *p, double value);
+static inline uint16_t encode_element(const struct precision *p, double value)
+{
+    if (p->dtype == ATTN_FP8)
+        return encode_fp8(value, p->target != NULL);
+    const float f = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof(bits));
+    if (p->dtype == ATTN_BF16)
+        return (uint16_t)(bits >> 16);
+    if (f == 0)
+        return (uint16_t)(bits >> 16 & 0x8000);
+    const uint32_t exponent = (bits >> 23 & 255) - 127 + 15; /* within fp16's normal range */
+    return (uint16_t)((bits >> 16 & 0x8000) | exponent << 10 | (bits >> 13 & 1023));
+}
 
 /** Returns 64 reproducible random bits and advances *state, by splitmix64 (Steele, Lea, Flood: Fast
  * splittable pseudorandom number generators). */

@@ -10,10 +10,6 @@
 /* Bytes of poison before and after a tensor's elements. */
 enum { GUARD = 256 };
 
-/* Marks of an element. CHECKED: the kernel may write it, since it is compared. NOTED: it is the
- * first of a row of a far tensor, and the row is on the device. */
-enum { CHECKED = 1 << 0, NOTED = 1 << 1 };
-
 /* The rows of a far tensor that are on the device. `first` has the offset of each row's first
  * element, in elements. */
 struct operand_rows {
@@ -95,17 +91,23 @@ void operand_place_inside(struct operand *o, struct operand *owner, int64_t offs
 
 /* The functions from here on allocate and poison the memory of a tensor. */
 
-/* Writes poison to an element: the bits that mark it as unwritten. */
-static void poison(const struct operand *o, uint8_t *element)
+/* Writes poison, the bits that mark elements as unwritten, to `count` elements. */
+static void poison(const struct operand *o, uint8_t *elements, size_t count)
 {
+    enum { COPIED = 4096 }; /* most bytes that are copied at once, from the first ones */
     static const uint64_t number = UINT64_C(0x7a5aa55a7a5aa55a);
     static const uint32_t nan32 = 0x7fc0beef;
-    if (o->precision)
-        memcpy(element, &o->precision->poison, (size_t)o->size);
-    else if (o->schema.element == ATTN_F32)
-        memcpy(element, &nan32, sizeof(nan32));
-    else
-        memcpy(element, &number, (size_t)o->size);
+    const void *const bits = o->precision                    ? (const void *)&o->precision->poison
+                             : o->schema.element == ATTN_F32 ? (const void *)&nan32
+                                                             : (const void *)&number;
+    const size_t bytes = count * (size_t)o->size;
+    if (bytes)
+        memcpy(elements, bits, (size_t)o->size);
+    for (size_t done = (size_t)o->size; done < bytes;) {
+        const size_t ready = done < COPIED ? done : COPIED, left = bytes - done;
+        memcpy(elements + done, elements, left < ready ? left : ready);
+        done += left < ready ? left : ready;
+    }
 }
 
 /* Returns the number of elements from the first to the end of the tensor, including gaps. */
@@ -167,8 +169,7 @@ void operand_allocate(struct operand *o)
     o->back = guard;
     const size_t bytes = o->front + o->span + o->back;
     uint8_t *image = verify_allocate(bytes, 1);
-    for (size_t at = 0; at + size <= bytes; at += size)
-        poison(o, image + at);
+    poison(o, image, bytes / size);
     o->image = image + o->front;
     o->checked = (uint8_t *)verify_allocate(bytes / size, 1) + o->front / size;
 }
@@ -196,20 +197,17 @@ void operand_free(struct operand *o)
 
 /* The functions from here on read and set elements of a tensor. */
 
-/* Adds the row of element `at` to the rows of a far operand that are copied to the device, and
- * writes poison to its elements. Does nothing for a row that was added before. */
-static void note_row(struct operand *o, const int64_t at[])
+void operand_note_row(struct operand *o, const int64_t at[])
 {
     struct operand_rows *r = o->rows;
     int64_t begin[ATTN_DIMENSIONS_MAX] = {0};
     const int first = o->schema.free ? o->schema.free : o->schema.ndim - 1;
     memcpy(begin, at, (size_t)first * sizeof(*at));
     const int64_t row = operand_index(o, begin);
-    if (o->checked[row] & NOTED)
+    if (o->checked[row] & OPERAND_NOTED)
         return;
-    o->checked[row] |= NOTED;
-    for (int64_t i = row; i < row + r->length; i++)
-        poison(o, o->image + i * o->size);
+    o->checked[row] |= OPERAND_NOTED;
+    poison(o, o->image + row * o->size, (size_t)r->length);
     if (r->count == r->capacity) {
         r->capacity = r->capacity ? 2 * r->capacity : 256;
         r->first = realloc(r->first, r->capacity * sizeof(*r->first));
@@ -217,42 +215,6 @@ static void note_row(struct operand *o, const int64_t at[])
             abort();
     }
     r->first[r->count++] = row;
-}
-
-void operand_touch(struct operand *o, const int64_t at[])
-{
-    if (o->rows)
-        note_row(o, at);
-}
-
-/* Marks the operand as filled and returns the address of an element in the image. */
-static uint8_t *set_at(struct operand *o, const int64_t at[])
-{
-    o->filled = true;
-    operand_touch(o, at);
-    return o->image + operand_index(o, at) * o->size;
-}
-
-void operand_set(struct operand *o, const int64_t at[], double value)
-{
-    uint8_t *element = set_at(o, at);
-    if (o->precision) {
-        const uint16_t bits = encode_element(o->precision, value);
-        memcpy(element, &bits, (size_t)o->size);
-    } else {
-        const float narrow = (float)value;
-        memcpy(element, &narrow, sizeof(narrow));
-    }
-}
-
-void operand_set_int(struct operand *o, const int64_t at[], int64_t value)
-{
-    memcpy(set_at(o, at), &value, (size_t)o->size);
-}
-
-void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits)
-{
-    memcpy(set_at(o, at), &bits, (size_t)o->size);
 }
 
 /* Advances `at` to the indices of the next element in order. Returns false after the last
@@ -325,92 +287,17 @@ void operand_clear(struct operand *o)
     memset(o->image, 0, (size_t)operand_count(o) * sizeof(int32_t));
 }
 
-/* Returns the value of the element at this address. */
-static double value_of(const struct operand *o, const uint8_t *element)
+void operand_read(const struct operand *o, const int64_t at[], int64_t count, double *to)
 {
-    if (o->precision) {
-        uint16_t bits = *element; /* copies of constant size: this runs for millions of elements */
-        if (o->size == sizeof(bits))
-            memcpy(&bits, element, sizeof(bits));
-        return decode_element(o->precision, bits);
+    const uint8_t *const from = o->image + operand_index(o, at) * o->size;
+    const int64_t step = o->strides[o->schema.ndim - 1] * o->size;
+    if (o->precision && o->precision->dtype == ATTN_BF16 && step == o->size) {
+        for (int64_t i = 0; i < count; i++)
+            to[i] = bits_to_float((uint32_t)operand_load(from + 2 * i, 2) << 16);
+        return;
     }
-    float value;
-    memcpy(&value, element, sizeof(value));
-    return value;
-}
-
-/* Returns the integer element at this address. */
-static int64_t int_of(const struct operand *o, const uint8_t *element)
-{
-    int64_t wide = 0;
-    int32_t narrow;
-    memcpy(&wide, element, (size_t)o->size);
-    if (o->schema.element != ATTN_I32)
-        return wide;
-    memcpy(&narrow, element, sizeof(narrow));
-    return narrow;
-}
-
-/* Returns the bits of the element at this address. */
-static uint32_t bits_of(const struct operand *o, const uint8_t *element)
-{
-    uint32_t bits = 0;
-    memcpy(&bits, element, (size_t)o->size);
-    return bits;
-}
-
-/* Returns the address of an element in the contents before the launch. */
-static const uint8_t *given(const struct operand *o, const int64_t at[])
-{
-    return o->image + operand_index(o, at) * o->size;
-}
-
-/* Returns the address of an element in the contents after the launch. */
-static const uint8_t *left(const struct operand *o, const int64_t at[])
-{
-    return o->result + operand_index(o, at) * o->size;
-}
-
-double operand_value(const struct operand *o, const int64_t at[])
-{
-    return value_of(o, given(o, at));
-}
-
-double operand_value_or_zero(const struct operand *o, const int64_t at[])
-{
-    return o->given ? operand_value(o, at) : 0;
-}
-
-int64_t operand_int(const struct operand *o, const int64_t at[]) { return int_of(o, given(o, at)); }
-
-uint32_t operand_bits(const struct operand *o, const int64_t at[])
-{
-    return bits_of(o, given(o, at));
-}
-
-double operand_result(const struct operand *o, const int64_t at[])
-{
-    return value_of(o, left(o, at));
-}
-
-int64_t operand_result_int(const struct operand *o, const int64_t at[])
-{
-    return int_of(o, left(o, at));
-}
-
-uint32_t operand_result_bits(const struct operand *o, const int64_t at[])
-{
-    return bits_of(o, left(o, at));
-}
-
-bool operand_same(const struct operand *o, const int64_t at[])
-{
-    return !memcmp(given(o, at), left(o, at), (size_t)o->size);
-}
-
-void operand_allow(struct operand *o, const int64_t at[])
-{
-    o->checked[operand_index(o, at)] |= CHECKED;
+    for (int64_t i = 0; i < count; i++)
+        to[i] = operand_decode(o, operand_load(from + i * step, o->size));
 }
 
 /* The functions from here on copy a tensor to and from the device. */
@@ -479,7 +366,7 @@ static bool untouched_between(const struct operand *o, int64_t first, int64_t en
         return true;
     for (int64_t i = first; i < end; i++) {
         *at = i;
-        if (!(o->checked[i] & CHECKED) &&
+        if (!(o->checked[i] & OPERAND_CHECKED) &&
             memcmp(o->image + i * size, o->result + i * size, (size_t)size))
             return false;
     }
@@ -516,6 +403,6 @@ void operand_keep_result(struct operand *o)
         memcpy(o->image + first * o->size, o->result + first * o->size,
                (size_t)(o->rows->length * o->size));
         for (int64_t k = first; k < first + o->rows->length; k++)
-            o->checked[k] &= NOTED;
+            o->checked[k] &= OPERAND_NOTED;
     }
 }

@@ -13,6 +13,10 @@
 /* Makes an array of an element's indices, outermost first. */
 #define AT(...) ((const int64_t[ATTN_DIMENSIONS_MAX]){__VA_ARGS__})
 
+/* Marks of an element. CHECKED: the kernel may write it, since it is compared. NOTED: it is the
+ * first of a row of a far tensor, and the row is on the device. */
+enum { OPERAND_CHECKED = 1 << 0, OPERAND_NOTED = 1 << 1 };
+
 /**
  * One tensor. Memory that was not set holds poison: NaNs, or integers with no meaning. Poison also
  * surrounds the tensor, before the first element and after the last. The first element is aligned
@@ -40,7 +44,7 @@ struct operand {
     /* Memory on the host, from element 0 on. */
     uint8_t *image;   /* contents before the launch, which are uploaded */
     uint8_t *result;  /* contents after the launch; NULL before it */
-    uint8_t *checked; /* for each element: bits CHECKED and NOTED of operand.c */
+    uint8_t *checked; /* for each element: OPERAND_CHECKED and OPERAND_NOTED */
     char *device;     /* address of element 0 on the device; NULL before operand_upload() */
     /* Bytes of poison before the elements, of the elements, and of poison after them. */
     size_t front, span, back;
@@ -82,17 +86,69 @@ void operand_set_stride(struct operand *o, int axis, int64_t stride);
 void operand_place_inside(struct operand *o, struct operand *owner, int64_t offset);
 
 /* Functions for elements, once memory is allocated. A value must be exactly representable in the
- * operand's type. */
+ * operand's type. Those that are inline run for each of millions of elements. */
 
-/** Sets an element to `value`, rounded to the operand's type. */
-void operand_set(struct operand *o, const int64_t at[], double value);
-/** Sets an element of an operand of integers. */
-void operand_set_int(struct operand *o, const int64_t at[], int64_t value);
-/** Sets the bits of an element. */
-void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits);
+/** Adds the row of element `at` to the rows of a far operand that are copied to the device, and
+ * writes poison to its elements. Does nothing for a row that was added before. */
+void operand_note_row(struct operand *o, const int64_t at[]);
 
 /** Puts the row of an element of a far tensor on the device without setting a value. */
-void operand_touch(struct operand *o, const int64_t at[]);
+static inline void operand_touch(struct operand *o, const int64_t at[])
+{
+    if (o->rows)
+        operand_note_row(o, at);
+}
+
+/** Returns the bits of an element of `size` bytes. Copies have constant sizes, so that they are
+ * instructions and not calls. */
+static inline uint64_t operand_load(const uint8_t *element, int size)
+{
+    uint64_t wide;
+    uint32_t word;
+    uint16_t half;
+    switch (size) {
+    case 1: return *element;
+    case 2: memcpy(&half, element, sizeof(half)); return half;
+    case 4: memcpy(&word, element, sizeof(word)); return word;
+    default: memcpy(&wide, element, sizeof(wide)); return wide;
+    }
+}
+
+/** Writes the bits of an element of `size` bytes. */
+static inline void operand_store(uint8_t *element, uint64_t bits, int size)
+{
+    const uint32_t word = (uint32_t)bits;
+    const uint16_t half = (uint16_t)bits;
+    switch (size) {
+    case 1: *element = (uint8_t)bits; break;
+    case 2: memcpy(element, &half, sizeof(half)); break;
+    case 4: memcpy(element, &word, sizeof(word)); break;
+    default: memcpy(element, &bits, sizeof(bits)); break;
+    }
+}
+
+/** Sets an element of an operand of integers. */
+static inline void operand_set_int(struct operand *o, const int64_t at[], int64_t value)
+{
+    o->filled = true;
+    operand_touch(o, at);
+    operand_store(o->image + operand_index(o, at) * o->size, (uint64_t)value, o->size);
+}
+
+/** Sets the bits of an element. */
+static inline void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits)
+{
+    operand_set_int(o, at, bits);
+}
+
+/** Sets an element to `value`, rounded to the operand's type. */
+static inline void operand_set(struct operand *o, const int64_t at[], double value)
+{
+    const float narrow = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &narrow, sizeof(bits));
+    operand_set_bits(o, at, o->precision ? encode_element(o->precision, value) : bits);
+}
 
 /** Sets every element, in order, to a random_value(). 8-bit elements get random numbers of
  * magnitude 16 at most. */
@@ -113,28 +169,89 @@ void operand_set_ints(struct operand *o, const int32_t *values, int64_t count);
 /** Sets all elements of a dense tensor of integers to 0. */
 void operand_clear(struct operand *o);
 
-/** Returns the value of an element before the launch. */
-double operand_value(const struct operand *o, const int64_t at[]);
-/** Returns the value of an element before the launch; 0 if the tensor is left out. */
-double operand_value_or_zero(const struct operand *o, const int64_t at[]);
-/** Returns an integer element before the launch. */
-int64_t operand_int(const struct operand *o, const int64_t at[]);
+/** Returns the number with the bits of an element. */
+static inline double operand_decode(const struct operand *o, uint64_t bits)
+{
+    return o->precision ? decode_element(o->precision, (uint16_t)bits)
+                        : (double)bits_to_float((uint32_t)bits);
+}
+
+/** Returns the integer with the bits of an element. */
+static inline int64_t operand_integer(const struct operand *o, uint64_t bits)
+{
+    return o->schema.element == ATTN_I32 ? (int32_t)bits : (int64_t)bits;
+}
+
 /** Returns the bits of an element before the launch. */
-uint32_t operand_bits(const struct operand *o, const int64_t at[]);
+static inline uint64_t operand_wide_bits(const struct operand *o, const int64_t at[])
+{
+    return operand_load(o->image + operand_index(o, at) * o->size, o->size);
+}
+
+/** Returns the bits of an element after the launch. */
+static inline uint64_t operand_wide_result(const struct operand *o, const int64_t at[])
+{
+    return operand_load(o->result + operand_index(o, at) * o->size, o->size);
+}
+
+/** Returns the value of an element before the launch. */
+static inline double operand_value(const struct operand *o, const int64_t at[])
+{
+    return operand_decode(o, operand_wide_bits(o, at));
+}
+
+/** Returns the value of an element before the launch; 0 if the tensor is left out. */
+static inline double operand_value_or_zero(const struct operand *o, const int64_t at[])
+{
+    return o->given ? operand_value(o, at) : 0;
+}
+
+/** Writes the values before the launch of `count` elements along the last dimension to `to`, from
+ * the element `at` on. */
+void operand_read(const struct operand *o, const int64_t at[], int64_t count, double *to);
+
+/** Returns an integer element before the launch. */
+static inline int64_t operand_int(const struct operand *o, const int64_t at[])
+{
+    return operand_integer(o, operand_wide_bits(o, at));
+}
+
+/** Returns the bits of an element before the launch. */
+static inline uint32_t operand_bits(const struct operand *o, const int64_t at[])
+{
+    return (uint32_t)operand_wide_bits(o, at);
+}
 
 /** Returns the value of an element after the launch. */
-double operand_result(const struct operand *o, const int64_t at[]);
+static inline double operand_result(const struct operand *o, const int64_t at[])
+{
+    return operand_decode(o, operand_wide_result(o, at));
+}
+
 /** Returns an integer element after the launch. */
-int64_t operand_result_int(const struct operand *o, const int64_t at[]);
+static inline int64_t operand_result_int(const struct operand *o, const int64_t at[])
+{
+    return operand_integer(o, operand_wide_result(o, at));
+}
+
 /** Returns the bits of an element after the launch. */
-uint32_t operand_result_bits(const struct operand *o, const int64_t at[]);
+static inline uint32_t operand_result_bits(const struct operand *o, const int64_t at[])
+{
+    return (uint32_t)operand_wide_result(o, at);
+}
 
 /** True if an element has the same bits after the launch as before it. */
-bool operand_same(const struct operand *o, const int64_t at[]);
+static inline bool operand_same(const struct operand *o, const int64_t at[])
+{
+    return operand_wide_bits(o, at) == operand_wide_result(o, at);
+}
 
 /** Marks an element as one that the kernel may write. For elements that the caller does not compare
  * by call_compare(). */
-void operand_allow(struct operand *o, const int64_t at[]);
+static inline void operand_allow(struct operand *o, const int64_t at[])
+{
+    o->checked[operand_index(o, at)] |= OPERAND_CHECKED;
+}
 
 /* The functions from here on are for call.c only. */
 

@@ -42,8 +42,7 @@ void weights_fill(const struct weights *w, double limit, uint64_t *random)
 void weights_read(const struct weights *w, int64_t head, int64_t n, struct weights_row *row)
 {
     const int64_t columns = w->w->dims[2];
-    for (int64_t k = 0; k < columns; k++)
-        row->w[k] = operand_value(w->w, AT(head, n, k));
+    operand_read(w->w, AT(head, n, 0), columns, row->w);
     for (int64_t k = 0; k * WEIGHTS_BLOCK < columns; k++)
         row->scale[k] = !w->scale->given ? 1
                         : w->blocks      ? operand_value(w->scale, AT(head, n / WEIGHTS_BLOCK, k))
