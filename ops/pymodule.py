@@ -40,23 +40,23 @@ def c_member(m, in_args):
 
 
 def declarations(schema):
-    """Returns the C declarations of structs and functions that cffi parses."""
-    text = ""
-    for name, _, rows in schema.structs.values():
-        text += f"struct {name} {{ {' '.join(c_member(m, True) for m in rows)} }};\n"
+    """Returns the C declarations that cffi parses: of structs that ops share, by the key "", and of each op's structs and functions,
+    by its name."""
+    out = {"": "".join(f"struct {name} {{ {' '.join(c_member(m, True) for m in rows)} }};\n"
+                       for name, _, rows in schema.structs.values())}
     for op in schema.ops:
         n = op.name
-        text += f"struct attn_{n}_desc {{ {' '.join(c_member(m, False) for m in desc_members(op))} }};\n"
-        text += f"struct attn_{n}_args {{ {' '.join(c_member(m, True) for m in arg_members(op))} }};\n"
         rows = " ".join("size_t size;" if m.name == "size" else f"const DLTensor *{m.name};"
                         for m in members(op))
-        text += f"struct attn_{n}_tensors {{ {rows} }};\n"
-        text += (f"int attn_{n}_lookup(struct attn_device *, const struct attn_{n}_desc *, "
-                 "struct attn_op **);\n"
-                 f"int attn_{n}_launch(const struct attn_op *, const struct attn_{n}_args *);\n"
-                 f"int attn_{n}_set_tensors(const struct attn_op *, const struct attn_{n}_tensors *, "
-                 f"struct attn_{n}_args *);\n")
-    return text
+        out[n] = (f"struct attn_{n}_desc {{ {' '.join(c_member(m, False) for m in desc_members(op))} }};\n"
+                  f"struct attn_{n}_args {{ {' '.join(c_member(m, True) for m in arg_members(op))} }};\n"
+                  f"struct attn_{n}_tensors {{ {rows} }};\n"
+                  f"int attn_{n}_lookup(struct attn_device *, const struct attn_{n}_desc *, "
+                  "struct attn_op **);\n"
+                  f"int attn_{n}_launch(const struct attn_op *, const struct attn_{n}_args *);\n"
+                  f"int attn_{n}_set_tensors(const struct attn_op *, const struct attn_{n}_tensors *, "
+                  f"struct attn_{n}_args *);\n")
+    return out
 
 
 def slots(op):
@@ -280,7 +280,8 @@ def kind(default):
 def module(schema):
     names = ["".join(w.capitalize() for w in op.name.split("_")) for op in schema.ops]
     text = HEAD + f"__all__ = {['CacheDesc'] + names!r}\n\n"
-    text += f"DECLARATIONS = {chr(34) * 3}\n{declarations(schema)}{chr(34) * 3}\n\n"
+    quotes = chr(34) * 3
+    text += "DECLARATIONS = {\n" + "".join(f"    {k!r}: {quotes}\n{v}{quotes},\n" for k, v in declarations(schema).items()) + "}\n\n"
     shared = {e.name: {t: e.start + i for i, t in enumerate(e.texts())}
               for e in schema.enums.values()}
     text += "ENUMS = {\n" + "".join(f"    {k!r}: {v!r},\n" for k, v in shared.items()) + "}\n\n\n"

@@ -4,6 +4,7 @@ import ctypes.util
 import importlib.util
 import os
 import pathlib
+import threading
 
 import cffi
 
@@ -53,7 +54,7 @@ int attn_op_describe(const struct attn_op *, struct attn_op_info *);
 void attn_op_destroy(struct attn_op *);
 """
 
-HOST = """
+PLANS = """
 int attn_decode_plan_sizes(const struct attn_decode_plan_shape *, struct attn_decode_plan_sizes *);
 int attn_decode_choose_split(const struct attn_op *, const struct attn_decode_step *,
                              struct attn_decode_split *);
@@ -61,16 +62,24 @@ int attn_decode_plan_place(const struct attn_decode_plan_shape *, void *, size_t
                            struct attn_decode_plan *);
 int attn_decode_plan(const struct attn_decode_plan_shape *, const struct attn_decode_plan_lengths *,
                      const struct attn_decode_plan *);
+"""
+
+# {op: declarations of functions that have a parameter of the op's own types}
+OF_OP = {
+    "indexer_topk": """
 int attn_indexer_topk_workspace_size(const struct attn_indexer_topk_desc *, const struct attn_indexer_topk_shape *,
                                      struct attn_indexer_topk_workspace *);
+""", "mla_decode": """
 int attn_mla_decode_gather_plan(const struct attn_mla_decode_desc *, const struct attn_mla_decode_gather_shape *,
                                 struct attn_mla_decode_gather *);
+""", "ssd_prefill": """
 int attn_ssd_prefill_plan(const struct attn_ssd_prefill_desc *, const struct attn_ssd_prefill_shape *,
                           struct attn_ssd_prefill_segments *);
+""", "gated_delta_prefill": """
 int attn_gated_delta_prefill_plan(const struct attn_gated_delta_prefill_desc *,
                                   const struct attn_gated_delta_prefill_shape *,
                                   struct attn_gated_delta_prefill_launches *);
-"""
+"""}
 
 
 class AttnError(RuntimeError):
@@ -133,12 +142,22 @@ def simulator_path():
 
 ffi = cffi.FFI()
 lib = None
+_undeclared, _lock = {}, threading.Lock()  # C declarations of ops that are not declared yet, by the op's name
+
+
+def declare(op):
+    """Adds the C declarations of the op with the name `op`, at its first use. To parse those of all ops would take most of the time of
+    an import."""
+    with _lock:
+        if op in _undeclared:
+            ffi.cdef(_undeclared.pop(op) + OF_OP.get(op, ""))
 
 
 def load(declarations):
-    """Adds the C declarations of the ops, which attn._ops generates, and loads libattn."""
+    """Adds the C declarations that ops share, keeps the others of attn._ops.DECLARATIONS for declare(), and loads libattn."""
     global lib
-    ffi.cdef(DECLARATIONS + declarations + HOST)
+    _undeclared.update(declarations)
+    ffi.cdef(DECLARATIONS + _undeclared.pop("") + PLANS)
     path = library_path()
     try:
         lib = ffi.dlopen(path)

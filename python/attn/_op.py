@@ -85,6 +85,7 @@ class Op:
     def __init__(self, device, desc):
         self.device, self.desc = device, desc
         lib, n = _native.lib, self.NAME
+        _native.declare(n)
         self._handle = ffi.NULL
         self._texts = []
         out = ffi.new("struct attn_op **")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the classes of ops, tensors of every kind, errors, streams and graphs."""
 import gc
+import subprocess
+import sys
 import threading
 import typing
 import unittest
@@ -365,6 +367,21 @@ class Prefill(unittest.TestCase):
                kv_lens=np.array(lengths, np.int32), kv_indices=np.zeros(sum(pages), np.int32),
                kv_indptr=np.cumsum([0] + pages).astype(np.int32), max_seqlen_q=1, max_seqlen_k=PAGE)
             self.assertFalse(out[sum(pages):].any())
+
+
+class Import(unittest.TestCase):
+    def test_an_import_parses_no_op(self):
+        code = """
+import attn
+from attn import _native
+names = [name for name in attn._ops.DECLARATIONS if name]
+assert sorted(_native._undeclared) == sorted(names)
+for name in names + names:
+    _native.declare(name)
+    assert _native.ffi.sizeof(f"struct attn_{name}_args")
+assert not _native._undeclared
+"""
+        subprocess.run([sys.executable, "-c", code], check=True)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ def _sized(name, values):
 def plan_for(target, op, result, desc, **numbers):
     """Returns struct `result` as attn_<op>_plan() fills it for a target such as "gfx942". desc and numbers are members of
     the op's descriptor and of its shape."""
+    _native.declare(op)
     found, name = ffi.new(f"struct {result} *"), ffi.new("char[]", target.encode())
     shape = _sized(f"attn_{op}_shape", {"target": name, **numbers})
     check(getattr(_native.lib, f"attn_{op}_plan")(_sized(f"attn_{op}_desc", desc), shape, found))
