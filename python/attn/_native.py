@@ -146,8 +146,8 @@ _undeclared, _lock = {}, threading.Lock()  # C declarations of ops that are not 
 
 
 def declare(op):
-    """Adds the C declarations of the op with the name `op`, at its first use. To parse those of all ops would take most of the time of
-    an import."""
+    """Adds the C declarations of the op with the name `op`, at its first use. An import that parsed the declarations of all ops
+    would take three times as long."""
     with _lock:
         if op in _undeclared:
             ffi.cdef(_undeclared.pop(op) + OF_OP.get(op, ""))
