@@ -183,7 +183,8 @@ TEST(arguments_of_cache_gather_are_checked)
     refused(attn_family_cache_gather.fill(&desc, &a, &call), ATTN_BAD_ARGUMENT,
             "cu_seqlens_k is NULL");
     a.batch = -1;
-    refused(attn_family_cache_gather.fill(&desc, &a, &call), ATTN_BAD_ARGUMENT, "negative");
+    refused(attn_family_cache_gather.fill(&desc, &a, &call), ATTN_BAD_ARGUMENT,
+            "batch is not 0 to 134217728");
 }
 
 static struct attn_cache_copy_args copy_args(void)

@@ -475,7 +475,7 @@ TEST(bad_arguments_are_refused)
     REFUSED(a.size = 0, "args.size");
     REFUSED(a.q = NULL, "q is NULL");
     REFUSED(a.out = (char *)a.out + 2, "not aligned to 16");
-    REFUSED(a.batch = -1, "batch is negative");
+    REFUSED(a.batch = -1, "batch is not 0 to 134217728");
     REFUSED(a.q_len = 3, "above desc.q_len");
     REFUSED(a.tokens = 5, "tokens is below batch * q_len");
     REFUSED(a.q_head_stride = 4, "q_token_stride or q_head_stride is negative");

@@ -378,7 +378,8 @@ TEST(decode_has_work_lists_and_windows)
     a.work_indptr = a.work_info = m;
     call(&attn_family_decode, &d, &a, "work_indptr is set, work_lists is 0");
     a = one;
-    a.batch = a.tokens = INT32_MAX / 2 + 1;
+    a.batch = a.tokens = 1 << 27;
+    d.heads = d.kv_heads = 32;
     call(&attn_family_decode, &d, &a, "more than 2^31 workgroups");
     d.mask = ATTN_MASK_CHUNK;
     static const int32_t chunks[] = {0, 3, 96, -8, INT32_MIN};
