@@ -99,9 +99,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
                    ? att_check_tile(v, m, why)
                    : att_reject(why, ATT_KV_LAYOUT, "kv_layout %s is rows of 512, fp8",
                                 att_layout_name(v));
-    if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE ? dim != 128 || v->kv_dtype != ATT_KV_DTYPE_FP8
-                                              : v->kv_layout != ATT_KV_LAYOUT_NHD)
-        return att_reject(why, ATT_KV_LAYOUT, "rows are nhd, or shuffle with 128 elements of fp8");
+    if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE ? dim != 128 : v->kv_layout != ATT_KV_LAYOUT_NHD)
+        return att_reject(why, ATT_KV_LAYOUT, "rows are nhd, or shuffle with 128 elements");
     return att_check_tile(v, m, why);
 }
 

@@ -20,8 +20,10 @@ SCALE, PAGE_BYTES = DIM ** -0.5, PAGE // GROUP * INDEX_DIM * 2
 KERNELS = [
     {"op": "rope_qk_norm_cache", "head_dim": DIM, "norm": "gemma_rms", "rope": "neox", "rotary_dim": ROTARY, "gate": True},
     {"op": "rope_heads", "head_dim": INDEX_DIM, "norm": "rms", "rope": "neox", "rotary_dim": ROTARY},
-    {"op": "compress", "head_dim": INDEX_DIM, "state_dtype": "bf16", "norm": "gemma_rms", "rope": "neox", "rotary_dim": ROTARY},
-    {"op": "indexer_topk", "top_k": TOP, "index_heads": INDEX_HEADS, "paged": True, "small_pages": True, "index_keys": "bf16"},
+    {"op": "compress", "head_dim": INDEX_DIM, "state_dtype": "bf16", "norm": "gemma_rms", "rope": "neox", "rotary_dim": ROTARY,
+     "kv_layout": "shuffle"},
+    {"op": "indexer_topk", "top_k": TOP, "index_heads": INDEX_HEADS, "paged": True, "small_pages": True, "index_keys": "bf16",
+     "kv_layout": "shuffle"},
     {"op": "chosen_lists"}, {"op": "decode", "head_dim": DIM, "gqa": HEADS, "page_size": GROUP},
     {"op": "rope_heads", "head_dim": DIM, "rope": "none", "act": "sigmoid"},
 ]
@@ -51,8 +53,8 @@ class Layer:
         self.index_rope = device.rope_heads(dtype="bf16", head_dim=INDEX_DIM, heads=INDEX_HEADS, norm="rms", rope="neox",
                                             rotary_dim=ROTARY)
         self.index_keys = Pooled(device, 10, INDEX_DIM, GROUP, scored=False, row="bf16", dtype="bf16", state_dtype="bf16",
-                                 norm="gemma_rms", rope="neox")
-        self.choose = device.indexer_topk(top_k=TOP, heads=INDEX_HEADS, paged=True, small_pages=True, index_keys="bf16")
+                                 norm="gemma_rms", rope="neox", layout="shuffle")
+        self.choose = device.indexer_topk(top_k=TOP, heads=INDEX_HEADS, paged=True, small_pages=True, index_keys="bf16", layout="shuffle")
         self.lists_op = device.chosen_lists()
         self.decode = device.decode(dtype="bf16", head_dim=DIM, heads=HEADS, kv_heads=1, cache=attn.CacheDesc(page_size=GROUP))
         self.gates = device.rope_heads(dtype="bf16", head_dim=DIM, heads=HEADS, act="sigmoid")

@@ -60,6 +60,11 @@ static struct att_cache pool_of(struct compress *c)
     pool.rows = rows;
     pool.packed = rows;
     pool.dim = c->v->head_dim;
+    if (c->v->kv_dtype != ATT_KV_DTYPE_FP8) {
+        pool.dtype = att_dtype(c->v);
+        pool.size = ELEM;
+        pool.x /= ELEM;
+    }
     pool.pages = att_paging_by_argument(b, false);
     pool.page_stride = tir_arg(b, ARG_PAGE_STRIDE, TIR_I64);
     if (rows)
@@ -74,6 +79,21 @@ static struct att_cache pool_of(struct compress *c)
     return pool;
 }
 
+/* Stores row `y`, of the dtype of `pool`, as row `inside` (i32) of the page at address `page`
+ * (i64). */
+static void store_elements(struct compress *c, const struct att_cache *pool, struct tir_value page,
+                           struct tir_value inside, struct tir_value y)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, c->row), 1);
+    const struct tir_type one = tir_tile(b->f, TIR_I64, 1, 1, &l);
+    const int bytes = c->v->head_dim * pool->size;
+    const struct tir_value byte = att_index_key_byte(b, inside, bytes, pool->shuffle);
+    struct att_cache in_page = *pool;
+    in_page.base = page;
+    att_cache_store(&in_page, tir_splat(b, att_wide(b, byte), one), 0, y);
+}
+
 /* Stores row `y` (f32) as fp8 at place `at` of the pool, and the row's scale after all rows of the
  * page. */
 static void store_fp8(struct compress *c, const struct att_cache *pool, struct att_slot at,
@@ -86,11 +106,7 @@ static void store_fp8(struct compress *c, const struct att_cache *pool, struct a
     const struct tir_value bytes = tir_convert(b, tir_mul(b, y, inverse), TIR_FP8);
     const struct tir_value page = tir_add(b, pool->base, tir_mul(b, at.page, pool->page_stride));
     const struct tir_value inside = tir_convert(b, at.token, TIR_I32);
-    struct att_cache in_page = *pool;
-    in_page.base = page;
-    const struct tir_value byte = att_index_key_byte(b, inside, c->v->head_dim, pool->shuffle);
-    const struct tir_type one = tir_with_dtype(tir_typeof(b->f, scale), TIR_I64);
-    att_cache_store(&in_page, tir_splat(b, att_wide(b, byte), one), 0, bytes);
+    store_elements(c, pool, page, inside, bytes);
     const struct tir_value scale_byte = att_index_scale_byte(&pool->pages, inside, c->v->head_dim);
     const struct tir_value to = tir_add(b, page, att_wide(b, scale_byte));
     tir_tile_store(b, att_view(b, to, tir_i32(b, 1), zero, FLOAT, 0), zero, scale);
@@ -151,8 +167,6 @@ static void store_row(struct compress *c, struct tir_value slot, struct tir_valu
     struct tir_builder *b = &c->b;
     const struct att_cache pool = pool_of(c);
     const struct att_slot at = att_slot_of(&pool.pages, slot);
-    const int bytes = c->v->head_dim * ELEM;
-    const struct tir_value zero = tir_i32(b, 0);
     if (pool.packed) {
         store_packed(c, &pool, slot, y);
         return;
@@ -162,9 +176,7 @@ static void store_row(struct compress *c, struct tir_value slot, struct tir_valu
         return;
     }
     const struct tir_value page = tir_add(b, pool.base, tir_mul(b, at.page, pool.page_stride));
-    const struct tir_value inside = tir_convert(b, at.token, TIR_I32);
-    const struct tir_value to = tir_add(b, page, att_wide(b, att_times(b, inside, bytes)));
-    tir_tile_store(b, att_view(b, to, tir_i32(b, 1), zero, bytes, 0), zero,
+    store_elements(c, &pool, page, tir_convert(b, at.token, TIR_I32),
                    tir_convert_short(b, y, att_dtype(c->v)));
 }
 

@@ -104,6 +104,31 @@ TEST(describe_stores_keys_of_groups_in_tiles)
     }
 }
 
+/* Keys of bf16, each the mean of 4 tokens, are stored in tiles by the same rule. */
+TEST(describe_stores_keys_of_16_bits_in_tiles)
+{
+    static const char *const pages[][2] = {{"32", "nhd"}, {"64", "shuffle"}};
+    (void)state;
+    write_file("means.json",
+               "{ \"model_type\": \"qwen4_exp_text\", \"hidden_size\": 2560,\n"
+               "  \"num_hidden_layers\": 1, \"num_attention_heads\": 24,\n"
+               "  \"num_key_value_heads\": 2, \"head_dim\": 256,\n"
+               "  \"layer_types\": [\"full_attention\"], \"partial_rotary_factor\": 0.25,\n"
+               "  \"indexer_budget\": 2048, \"indexer_compress_ratio\": 4,\n"
+               "  \"indexer_head_dim\": 128, \"indexer_n_heads\": 4,\n"
+               "  \"indexer_kv_heads\": 1 }\n");
+    for (unsigned i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
+        char text[120];
+        snprintf(text, sizeof(text), "describe means.json --tp 8 --page-size %s -o m.yaml",
+                 pages[i][0]);
+        expect(text, 0, "", "");
+        snprintf(text, sizeof(text), "head_dim=128 kv_dtype=same kv_layout=%s", pages[i][1]);
+        expect("build m.yaml --emit=variants", 0, text, "");
+        snprintf(text, sizeof(text), "indexer_topk paged=true kv_layout=%s", pages[i][1]);
+        expect("build m.yaml --emit=variants", 0, text, "");
+    }
+}
+
 /* Pages of lists divide the cache's pages, and blocks of 128 tokens or groups of 4. */
 TEST(describe_divides_pages_of_lists)
 {

@@ -469,8 +469,8 @@ TEST(rings_have_windows)
     a.max_seqlen = 5;
     expect(f, &d, &a, "tokens is below batch * max_seqlen");
     d.layout = ATTN_KV_SHUFFLE;
-    d.row_dtype = ATTN_BF16;
-    expect(f, &d, &a, "layout is ATTN_KV_SHUFFLE, rows are not 128 of ATTN_FP8");
+    d.head_dim = 256;
+    expect(f, &d, &a, "layout is ATTN_KV_SHUFFLE, head_dim 256 is not 128");
     d.rotary_dim = 48;
     expect(f, &d, &a, "rotary_dim 48 is above head_dim or no power of two");
 }

@@ -396,22 +396,37 @@ static void make_group(struct call *c, struct group *g)
         &g->made);
 }
 
-/* Compares the elements of a group's row from element `first` on. They are 16-bit numbers from byte
- * `start` of `pool` on. */
-static void compare_plain(struct call *c, const struct group *g, struct operand *pool,
-                          int64_t start, int first)
+/* Compares element `d` of a group's row, a 16-bit number at byte `at` of `pool`. */
+static void compare_short(struct call *c, const struct group *g, struct operand *pool, int64_t at,
+                          int d)
 {
     const struct precision *p = call_operand(c, COMPRESS_LATENT)->precision;
-    for (int d = first; d < c->desc.compress.head_dim; d++) {
-        const int64_t at = start + 2 * (d - first);
-        const unsigned low = (unsigned)operand_result_int(pool, AT(at)) & 0xff;
-        const unsigned high = (unsigned)operand_result_int(pool, AT(at + 1)) & 0xff;
-        double bound;
-        const double expected = stored_value(p, 1, g->made.row[d], g->made.row_error[d], &bound);
-        operand_allow(pool, AT(at + 1));
-        call_compare_value(c, pool, AT(at), decode_element(p, (uint16_t)(low | high << 8)),
-                           expected, bound);
-    }
+    const unsigned low = (unsigned)operand_result_int(pool, AT(at)) & 0xff;
+    const unsigned high = (unsigned)operand_result_int(pool, AT(at + 1)) & 0xff;
+    double bound;
+    const double expected = stored_value(p, 1, g->made.row[d], g->made.row_error[d], &bound);
+    operand_allow(pool, AT(at + 1));
+    call_compare_value(c, pool, AT(at), decode_element(p, (uint16_t)(low | high << 8)), expected,
+                       bound);
+}
+
+/* Compares the elements of a group's row from element `first` on. They are 16-bit numbers from byte
+ * `start` of `pool` on. */
+static void compare_rest(struct call *c, const struct group *g, struct operand *pool, int64_t start,
+                         int first)
+{
+    for (int d = first; d < c->desc.compress.head_dim; d++)
+        compare_short(c, g, pool, start + 2 * (d - first), d);
+}
+
+/* Compares a group's row of 16-bit numbers. The row is number `inside` of the page at byte
+ * `page`. */
+static void compare_plain(struct call *c, const struct group *g, int64_t page, int64_t inside)
+{
+    const bool shuffle = c->desc.compress.layout == ATTN_KV_SHUFFLE;
+    for (int d = 0; d < c->desc.compress.head_dim; d++)
+        compare_short(c, g, call_operand(c, COMPRESS_POOL),
+                      page + scaled_row_byte(inside, 2 * d, row_bytes(c), shuffle), d);
 }
 
 /* Compares a group's row of fp8 and its scale. The row is number `inside` of the page at byte
@@ -486,7 +501,7 @@ static void compare_mixed(struct call *c, const struct group *g, int64_t page, i
         }
     }
     if (!has_planes(c))
-        compare_plain(c, g, pool, page + ref_mixed_element(inside, REF_MIXED_FP8), REF_MIXED_FP8);
+        compare_rest(c, g, pool, page + ref_mixed_element(inside, REF_MIXED_FP8), REF_MIXED_FP8);
 }
 
 /* Compares the row that a group writes to the latent output and the pool. */
@@ -507,9 +522,9 @@ static void compare_group(struct call *c, struct group *g)
     const int64_t page = slot / a->page_size * a->page_stride, inside = slot % a->page_size;
     struct operand *pool = call_operand(c, COMPRESS_POOL);
     if (has_planes(c))
-        compare_plain(c, g, call_operand(c, COMPRESS_POOL_ROTATED),
-                      slot / a->page_size * a->rotated_page_stride + inside * PLANE_ROTATED,
-                      REF_MIXED_FP8);
+        compare_rest(c, g, call_operand(c, COMPRESS_POOL_ROTATED),
+                     slot / a->page_size * a->rotated_page_stride + inside * PLANE_ROTATED,
+                     REF_MIXED_FP8);
     if (row_of(c))
         pooled_row_compare(c,
                            &(struct pooled_row){.format = row_of(c),
@@ -521,7 +536,7 @@ static void compare_group(struct call *c, struct group *g)
     else if (is_fp8(c))
         compare_fp8(c, g, page, inside);
     else
-        compare_plain(c, g, pool, page + inside * row_bytes(c), 0);
+        compare_plain(c, g, page, inside);
 }
 
 /* Compares the rows that the call wrote to the ring of sequence i, of tokens or of scores. */

@@ -66,7 +66,7 @@ static void write_queries(struct entry_writer *w)
 }
 
 /* Writes the entry that makes the indexer's keys, one from each group of tokens. */
-static void write_keys(struct entry_writer *w)
+static void write_keys(struct entry_writer *w, const struct model_choice *c)
 {
     entry_begin(w, "compress");
     entry_field(w, "head_dim: %d", ENTRY_INDEX_DIM);
@@ -74,6 +74,7 @@ static void write_keys(struct entry_writer *w)
     entry_field(w, "norm: gemma_rms");
     entry_field(w, "rope: neox");
     entry_field(w, "rotary_dim: %d", INDEX_ROTARY);
+    entry_index_layout(w, c->group);
     entry_end(w, "the indexer's keys", "Means of the keys of groups, normalised and rotated.");
 }
 
@@ -87,8 +88,8 @@ static void write_topk(struct entry_writer *w, const struct model_choice *c)
     entry_field(w, "paged: true");
     entry_field(w, "index_keys: %s", c->pooled ? "bf16" : "fp8");
     entry_field(w, "small_pages: [false, true] # true: fewer than 32 keys in a page");
+    entry_index_layout(w, c->pooled ? c->group : 1);
     if (!c->pooled) {
-        entry_index_layout(w, 1);
         entry_field(w, "all_signs: true");
         entry_field(w, "top_blocks: %ld", c->top);
         entry_field(w, "block_size: %ld", c->group);
@@ -175,7 +176,7 @@ void write_choice_layers(struct entry_writer *w)
     }
     if (c->pooled) {
         write_pooled_queries(w);
-        write_keys(w);
+        write_keys(w, c);
     } else {
         write_queries(w);
     }
