@@ -167,8 +167,13 @@ TEST(describe_divides_pages_of_lists)
         expect(command, 0, "", "");
         expect("build l.yaml --emit=variants", 0, cases[i].kernel, "");
     }
-    expect("describe blocks.json --tp 4 --page-size 256 --kv-layout shuffle", 3, "chosen_lists",
+    expect("describe blocks.json --tp 4 --page-size 256 --kv-layout shuffle -o l.yaml", 3, "",
            "a page of 256 tokens in kv_layout shuffle cannot be read as pages of 128");
+    size_t size;
+    char *const text = read_file("l.yaml", &size);
+    assert_non_null(strstr(text, "op: indexer_topk"));
+    assert_null(strstr(text, "op: chosen_lists")); /* no attention would read them */
+    free(text);
 }
 
 /* The configuration has an element type of kernels, or another one, beside which a note says that

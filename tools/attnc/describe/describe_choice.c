@@ -150,7 +150,6 @@ static void write_chosen_groups(struct entry_writer *w, const struct model_choic
         write_shared_prefill(w, g, w->d->page_size);
         return;
     }
-    write_group_lists(w, c->group);
     if (page != tokens && !c->pooled && strncmp(w->d->kv_layout, "shuffle", 7) == 0) {
         model_lacks(w->m,
                     "attention over chosen blocks: a page of %ld tokens in kv_layout %s cannot "
@@ -158,6 +157,7 @@ static void write_chosen_groups(struct entry_writer *w, const struct model_choic
                     tokens, w->d->kv_layout, page);
         return;
     }
+    write_group_lists(w, c->group);
     if (page != tokens)
         write_group_decode(w, g, page);
     snprintf(text, sizeof(text), "%ld", page);
