@@ -25,18 +25,19 @@
 #include <string.h>
 
 enum {
-    DIM = 128,   /* elements of a head and of a key */
-    ROTARY = 64, /* number of a head's first elements, which rotate */
-    TILE = 16,   /* number of tokens that SHUFFLE interleaves */
-    FLOAT = 4,   /* bytes of an f32 */
+    DIM = 128,    /* elements of a head and of a key */
+    ROTARY = 64,  /* number of a head's first elements, which rotate */
+    TILE = 16,    /* number of tokens that SHUFFLE interleaves */
+    FLOAT = 4,    /* bytes of an f32 */
+    KEY_ROWS = 8, /* rows that argument head_rows has in place of the key */
 };
 
 static const struct att_tile tiles[] = {
-    {.waves = 4, .waves_per_simd = 4, .why = "a wave has a tile of heads"},
+    {.waves = 1, .waves_per_simd = 4, .why = "a wave has a tile of heads, or the key"},
 };
 
 static const struct att_knob knobs[] = {
-    {"waves", 3, {1, 2, 8}},
+    {"waves", 3, {2, 4, 8}},
     {"waves_per_simd", 2, {2, 8}},
 };
 
@@ -424,8 +425,8 @@ static void visit_key(struct indexer_rope *k)
 
 /* ---- The kernel ---- */
 
-/* Processes q and the key of a token. Each wave of the workgroup has a tile of the token's heads;
- * the first workgroup's first wave also has the key. */
+/* Processes q and the key of a token. Each wave has a tile of the token's heads, and the wave after
+ * these has the key. Without q the first wave has the key. */
 static void visit(struct indexer_rope *k)
 {
     struct rope *p = &k->rope;
@@ -437,13 +438,15 @@ static void visit(struct indexer_rope *k)
     const struct tir_value first = att_times(b, part, p->rows);
     rope_find_angles(p);
     rope_load_slot(p);
-    const struct tir_value some =
-        tir_and(b, att_is_given(b, ARG_Q), tir_cmp_lt(b, first, tir_arg(b, ARG_HEADS, TIR_I32)));
-    struct tir_if of_q = att_begin_if(b, some);
+    const struct tir_value heads =
+        tir_select(b, att_is_given(b, ARG_Q), tir_arg(b, ARG_HEADS, TIR_I32), zero);
+    struct tir_if of_q = att_begin_if(b, tir_cmp_lt(b, first, heads));
     visit_heads(k, first);
     tir_end_if(b, &of_q, NULL);
-    const struct tir_value cached =
-        tir_and(b, tir_cmp_eq(b, part, zero), tir_cmp_ge(b, p->slot, tir_i64(b, 0)));
+    const struct tir_value after = tir_sub(b, first, heads);
+    const struct tir_value own =
+        tir_and(b, tir_cmp_ge(b, after, zero), tir_cmp_lt(b, after, tir_i32(b, p->rows)));
+    const struct tir_value cached = tir_and(b, own, tir_cmp_ge(b, p->slot, tir_i64(b, 0)));
     struct tir_if of_k = att_begin_if(b, cached);
     visit_key(k);
     tir_end_if(b, &of_k, NULL);
@@ -474,6 +477,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     k.rope.b = tir_at_end(f, f->body);
     rope_choose_shapes(&k.rope);
+    assert(k.rope.rows <= KEY_ROWS); /* else the key has no wave */
     if (k.mxfp4) {
         assert(k.rope.rotated.n_parts * PART_COLS == DIM);
         k.lds = tir_lds_buffer(&k.rope.b, k.rope.rotated.n_parts * (unsigned)part_bytes(&k), 16);
@@ -482,7 +486,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     tir_return(&k.rope.b);
     *out = (struct att_kernel){
         .func = f,
-        .grid = {{ARG_TOKENS, 1, 1}, {ARG_HEADS, tile.waves * k.rope.rows, 1}, {NULL, 1, 1}},
+        .grid = {{ARG_TOKENS, 1, 1}, {ARG_HEAD_ROWS, tile.waves * k.rope.rows, 1}, {NULL, 1, 1}},
     };
     snprintf(out->tuning, sizeof(out->tuning), "waves=%d heads=%d", tile.waves, k.rope.rows);
 }

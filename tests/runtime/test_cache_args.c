@@ -352,6 +352,33 @@ TEST(slots_are_checked_on_request)
     close_bench(&b);
 }
 
+/* Waves share the heads of a token and its key, which counts as 8 heads. A call that writes only
+ * keys has no waves for heads. */
+TEST(a_wave_has_the_key_of_the_indexer)
+{
+    static const _Alignas(16) char memory[16];
+    void *const m = (void *)(uintptr_t)memory;
+    const struct attn_indexer_rope_cache_desc desc = {
+        .size = sizeof(desc), .dtype = ATTN_BF16, .heads = 12, .rope = ATTN_ROPE_NEOX};
+    struct attn_indexer_rope_cache_args a = {
+        .size = sizeof(a),
+        .k = m,
+        .k_weight = m,
+        .slot_mapping = m,
+        .positions = m,
+        .cos_sin = m,
+        .keys = m,
+        .tokens = 1,
+        .page_stride = 144,
+    };
+    struct attn_call call;
+    assert_int_equal(attn_family_indexer_rope_cache.fill(&desc, &a, &call), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_HEAD_ROWS].i64, 8);
+    a.q = a.weights = a.q_out = a.weights_out = m;
+    assert_int_equal(attn_family_indexer_rope_cache.fill(&desc, &a, &call), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_HEAD_ROWS].i64, 20);
+}
+
 /* The indexer's cache is no cache of K and V; its number of pages is an argument of its own. */
 TEST(slots_of_the_indexer_are_checked_too)
 {
