@@ -12,11 +12,12 @@ enum { SPARE_TILES = 8 }; /* most tiles that are tried besides the first */
 struct spare {
     const struct att_variant *v;
     const struct tgt_blob *hooks;
-    const struct attnc_compile_options *options;
+    struct attnc_compile_options options; /* of the tries; their stage is the linked one */
     struct att_tile tried[SPARE_TILES + 1];
     unsigned n_tried;
-    int best;           /* number of the best candidate tile so far; 0: the first row that fits */
+    int best;           /* number of the best candidate tile so far; 0: first row that fits */
     uint64_t best_cost; /* spill_cost() of the best tile; 0: it does not spill */
+    struct attnc_kernel kernel; /* kernel with the best tile; empty before the first */
 };
 
 /* Returns a number that orders kernels by their spills; 0: none. Vector registers and scratch
@@ -44,24 +45,25 @@ static bool add_tile(struct spare *s, const struct att_variant *v)
     return true;
 }
 
-/* Compiles the variant with candidate tile `n`, and records the tile if it spills least so far. 0
- * is the first row that fits. */
-static void try_tile(struct spare *s, int n)
+/* Compiles the variant with candidate tile `n`, and keeps the kernel if it spills least so far. 0
+ * is the first row that fits. Returns false with a message in `why` if it does not compile. */
+static bool try_tile(struct spare *s, int n, char why[ATTNC_WHY])
 {
-    const struct attnc_compile_options plain = {.stage = ATTNC_STAGE_LINKED,
-                                                .disable = s->options->disable};
     struct att_variant v = *s->v;
     struct attnc_kernel k;
-    char why[ATTNC_WHY];
     v.spare_tile = n;
-    if (!add_tile(s, &v) || !attnc_compile(&v, s->hooks, &plain, NULL, &k, why))
-        return;
+    if (!attnc_compile(&v, s->hooks, &s->options, NULL, &k, why))
+        return false;
     const uint64_t cost = spill_cost(&k.facts);
     if (cost < s->best_cost) {
+        attnc_kernel_free(&s->kernel);
+        s->kernel = k;
         s->best_cost = cost;
         s->best = n;
+    } else {
+        attnc_kernel_free(&k);
     }
-    attnc_kernel_free(&k);
+    return true;
 }
 
 /* Tries the candidate tiles that differ in `changed` knobs from a row of the table, until one does
@@ -69,35 +71,36 @@ static void try_tile(struct spare *s, int n)
 static void try_candidates(struct spare *s, unsigned changed)
 {
     const unsigned count = att_count_tiles(s->v->op);
-    for (unsigned n = 1; n <= count && s->best_cost && s->n_tried <= SPARE_TILES; n++)
-        if (att_count_changed(s->v->op, n) == changed)
-            try_tile(s, (int)n);
+    struct att_variant v = *s->v;
+    char why[ATTNC_WHY];
+    for (unsigned n = 1; n <= count && s->best_cost && s->n_tried <= SPARE_TILES; n++) {
+        v.spare_tile = (int)n;
+        if (att_count_changed(s->v->op, n) == changed && add_tile(s, &v))
+            try_tile(s, (int)n, why);
+    }
 }
 
 bool attnc_compile_unspilled(const struct att_variant *v, const struct tgt_blob *hooks,
                              const struct attnc_compile_options *o, FILE *log,
                              struct attnc_kernel *out, char why[ATTNC_WHY])
 {
-    struct spare s = {.v = v, .hooks = hooks, .options = o, .best_cost = UINT64_MAX};
+    struct spare s = {.v = v, .hooks = hooks, .options = *o, .best_cost = UINT64_MAX};
     const bool linked = o->stage == ATTNC_STAGE_LINKED && !o->print;
     if (v->tile || !att_count_tiles(v->op) || !tgt_find(v->target))
         return attnc_compile(v, hooks, o, log, out, why);
-    if (linked) {
-        if (!attnc_compile(v, hooks, o, log, out, why))
-            return false;
-        s.best_cost = spill_cost(&out->facts);
-        add_tile(&s, v);
-        if (!s.best_cost)
-            return true;
-    } else {
-        try_tile(&s, 0);
-    }
+    if (!linked)
+        s.options =
+            (struct attnc_compile_options){.stage = ATTNC_STAGE_LINKED, .disable = o->disable};
+    if (!try_tile(&s, 0, why) && linked)
+        return false;
+    add_tile(&s, v);
     try_candidates(&s, 0);
     try_candidates(&s, 1);
-    if (linked && !s.best)
+    if (linked) {
+        *out = s.kernel;
         return true;
-    if (linked)
-        attnc_kernel_free(out);
+    }
+    attnc_kernel_free(&s.kernel);
     struct att_variant best = *v;
     best.spare_tile = s.best;
     return attnc_compile(&best, hooks, o, log, out, why);
