@@ -27,13 +27,14 @@ static uint64_t spill_cost(const struct tgt_kernel_facts *f)
     return ((uint64_t)(f->vgpr_spills + f->scratch_bytes) << 32) + f->sgpr_spills;
 }
 
-/* Adds the tile of `v` to the tiles tried. Returns false if the variant has no such tile, or if an
- * equal one was tried. */
+/* Adds the tile of `v` to the tiles tried. Returns false if the variant has no such tile, if an
+ * equal one was tried, or if a candidate fills the registers. */
 static bool add_tile(struct spare *s, const struct att_variant *v)
 {
     struct att_tile *const tile = &s->tried[s->n_tried];
     char text[ATT_TILE_TEXT_MAX], other[ATT_TILE_TEXT_MAX];
-    if (!att_find_tile(v, &tgt_find(v->target)->machine, tile, NULL))
+    const struct tir_machine *const m = &tgt_find(v->target)->machine;
+    if (!att_find_tile(v, m, tile, NULL) || (v->spare_tile && att_fills(v, tile, m)))
         return false;
     att_tile_text(v->op, tile, text);
     for (unsigned i = 0; i < s->n_tried; i++) {

@@ -66,6 +66,38 @@ static bool in_parts(const struct att_variant *v)
     return split_kv_cache(v->head_dim).overlap || split_kv_cache(v->head_dim_v).overlap;
 }
 
+/* Returns the fewest keys that a matrix instruction of the product P V takes, if P and V are of
+ * `dtype` (enum tir_dtype). */
+static unsigned least_keys(const struct tir_machine *m, unsigned dtype)
+{
+    return tir_find_mma(m, 16, 16, 16, dtype) < 0 ? 32 : 16;
+}
+
+/* Returns the number of keys of a tile: fewer if each row of K and V has a page number or a scale.
+ */
+static unsigned tile_keys(const struct att_variant *v, const struct att_tile *t,
+                          const struct tir_machine *m)
+{
+    const bool by_row = split_kv_by_lane(v) || v->kv_scale == ATT_KV_SCALE_TOKEN ||
+                        v->mask == ATT_MASK_CUSTOM || (att_scales_scores(v) && in_parts(v));
+    const unsigned least = least_keys(m, att_dtype(v));
+    unsigned keys = by_row ? t->keys_by_row : t->keys;
+    if (v->mask == ATT_MASK_CUSTOM && t->rows > 16)
+        /* With a custom mask, larger tiles have no registers for an address of each mask byte. */
+        keys = SPLIT_KV_BLOCK;
+    return keys < least ? least : keys;
+}
+
+bool decode_fills(const struct att_variant *v, const struct att_tile *t,
+                  const struct tir_machine *m)
+{
+    const unsigned elements = tile_keys(v, t, m) * (unsigned)(v->head_dim + v->head_dim_v);
+    const unsigned kv = elements * (tir_dtype_bits(att_cache_dtype(v)) / 8);
+    const unsigned o = (unsigned)(t->rows * v->head_dim_v) * (unsigned)sizeof(float);
+    const unsigned vgprs = (kv + o) / (tir_lanes(m) * (unsigned)sizeof(uint32_t));
+    return vgprs >= tir_wave_vgprs(m, (unsigned)t->waves_per_simd);
+}
+
 /* True if a wave has registers for the tile's rows. Page numbers for each row, and hooks, need
  * registers, so that fewer rows fit. */
 static bool has_registers(const struct att_variant *v, const struct att_tile *t,
@@ -600,13 +632,6 @@ static bool shares_lines(const struct decode *d)
     return d->kv.v->kv_layout == ATT_KV_LAYOUT_NHD && (k % line || v % line);
 }
 
-/* Returns the fewest keys that a matrix instruction of the product P V takes, if P and V are of
- * `dtype` (enum tir_dtype). */
-static unsigned least_keys(const struct tir_machine *m, unsigned dtype)
-{
-    return tir_find_mma(m, 16, 16, 16, dtype) < 0 ? 32 : 16;
-}
-
 /* Returns the kernel of a variant with tile `t`, an empty function. Layouts and LDS are set
  * later. */
 static struct decode begin(const struct att_variant *v, const struct tir_machine *m,
@@ -636,15 +661,7 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
     d.kv.columns = t->rows;
     d.kv.head_groups = decode_head_groups(v, t);
     d.kv.neighbours = d.kv.head_groups == 1 && shares_lines(&d);
-    const bool by_row = split_kv_by_lane(d.kv.v) || v->kv_scale == ATT_KV_SCALE_TOKEN ||
-                        v->mask == ATT_MASK_CUSTOM || (att_scales_scores(v) && in_parts(v));
-    d.kv.keys = by_row ? t->keys_by_row : t->keys;
-    if (v->mask == ATT_MASK_CUSTOM && d.kv.columns > 16)
-        /* With a custom mask, larger tiles have no registers for an address of each mask byte. */
-        d.kv.keys = SPLIT_KV_BLOCK;
-    const unsigned least = least_keys(m, dtype);
-    if (d.kv.keys < least)
-        d.kv.keys = least;
+    d.kv.keys = tile_keys(v, t, m);
     d.query.dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
     d.query.bytes = tir_dtype_bits(d.query.dtype) / 8;
     d.kv.qk = tir_find_mma(m, 16, 16, 0, d.query.dtype);
@@ -739,6 +756,7 @@ const struct att_template att_template_decode = {
     .fitted = decode_fitted,
     .n_fitted = DECODE_N_FITTED,
     .fits = decode_fits,
+    .fills = decode_fills,
     .second = decode_second,
     .check = check,
     .build = build,

@@ -255,6 +255,7 @@ const struct att_template att_template_rope_decode = {
     .fitted = decode_fitted,
     .n_fitted = DECODE_N_FITTED,
     .fits = fits,
+    .fills = decode_fills,
     .check = check,
     .build = build,
 };

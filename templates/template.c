@@ -213,12 +213,24 @@ bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, str
 {
     if (v->tile || v->spare_tile)
         return named_tile(v, m, (unsigned)(v->tile ? v->tile : v->spare_tile), tile, why);
+    bool found = false;
     for (unsigned i = 0; i < v->op->n_tiles; i++) {
-        *tile = att_row_tile(v, m, i);
-        if (v->op->fits(v, tile, m, why))
+        const struct att_tile row = att_row_tile(v, m, i);
+        if (!v->op->fits(v, &row, m, found ? NULL : why))
+            continue;
+        const bool fills = att_fills(v, &row, m);
+        if (!found || !fills)
+            *tile = row;
+        found = true;
+        if (!fills)
             return true;
     }
-    return false;
+    return found;
+}
+
+bool att_fills(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m)
+{
+    return v->op->fills && v->op->fills(v, t, m);
 }
 
 bool att_fits_waves(const struct att_variant *v, const struct att_tile *t,

@@ -161,6 +161,11 @@ struct att_template {
     bool (*fits)(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why);
 
+    /* True if this tile, which fits, takes all vector registers of a wave, so that the kernel
+     * spills. Other tiles are preferred. NULL: no tile does. */
+    bool (*fills)(const struct att_variant *v, const struct att_tile *t,
+                  const struct tir_machine *m);
+
     /* Sets *second to the n-th further kernel (from 0), which is built besides the first tile that
      * fits. Returns false if there are at most n. No call may be in the boxes of two kernels. NULL:
      * the family has no further kernels. */
@@ -178,12 +183,16 @@ struct att_template {
     .n_knobs = sizeof(choices) / sizeof((choices)[0])
 
 /** Sets *tile to the tile of a variant: the candidate that its field `tile` names, or its
- * `spare_tile`, or the first row that fits. Candidate n, from 1, is row (n - 1) % n_tiles. The
- * quotient (n - 1) / n_tiles has a digit for each knob, with the knob's count + 1 as radix. A digit
- * is the number of the knob's value, and digit 0 selects the row's value. Returns false if no tile
- * fits; the reason is in `why` unless that is NULL. */
+ * `spare_tile`, or a row. A row that fits and does not fill the registers is preferred to the first
+ * row that fits. Candidate n, from 1, is row (n - 1) % n_tiles. The quotient (n - 1) / n_tiles has
+ * a digit for each knob, with the knob's count + 1 as radix. A digit is the number of the knob's
+ * value, and digit 0 selects the row's value. Returns false if no tile fits; the reason is in `why`
+ * unless that is NULL. */
 bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, struct att_tile *tile,
                    struct att_why *why);
+
+/** True if tile `t` takes all vector registers of a wave: att_template.fills. */
+bool att_fills(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m);
 
 /** True if a tile fits a compute unit: the four SIMDs have slots for all waves of a workgroup. If
  * not, the reason is in `why`. The function is the member `fits` of families without other limits,

@@ -143,6 +143,11 @@ unsigned decode_lds_bytes(const struct att_variant *v, const struct tir_machine 
 bool decode_fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why);
 
+/** True if a tile of K, one of V, and O take all vector registers of a wave. The function is
+ * att_template.fills. */
+bool decode_fills(const struct att_variant *v, const struct att_tile *t,
+                  const struct tir_machine *m);
+
 /* Functions of groups.c: tiles for a group of the query heads of a KV head. */
 
 /** Returns the number of groups into which tile `t` divides the query heads of a KV head: the least

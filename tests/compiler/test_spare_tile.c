@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests attnc_compile_unspilled(): the rope kernel below spills a scalar with its first tile.
+ * Tests attnc_compile_unspilled(), and the first tile of decode on gfx1201. The rope kernel below
+ * spills a scalar with its first tile.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "compiler/driver.h"
 #include "tests/unit_test.h"
 
+extern const struct att_template att_template_decode;
 extern const struct att_template att_template_rope_qk_norm_cache;
 
 static const struct tgt_blob no_hooks = {0};
@@ -88,6 +90,20 @@ TEST(assembly_is_of_the_same_tile)
     assert_string_equal(linked.tuning, text.tuning);
     attnc_kernel_free(&linked);
     attnc_kernel_free(&text);
+}
+
+/* A wave of gfx1201 has 256 registers. 64 keys of K and V and O of 16 rows would take 320. */
+TEST(first_tile_of_decode_fits_the_registers)
+{
+    struct att_variant v;
+    att_variant_init(&v, &att_template_decode, "gfx1201");
+    att_set(&v, ATT_HEAD_DIM, 128);
+    att_set(&v, ATT_GQA, 8);
+    att_set(&v, ATT_PAGE_SIZE, 16);
+    att_variant_resolve(&v);
+    struct attnc_kernel k = compile(attnc_compile, &v, ATTNC_STAGE_LINKED);
+    assert_int_equal(spills(&k), 0);
+    attnc_kernel_free(&k);
 }
 
 int main(void) { return run_unit_tests(); }
