@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code ranges: decodes the instruction at an offset and finds its op row. LLVM's disassembler
- * provides the mnemonic and the length; decode_fields.c and decode_gfx12.c read the operands from
- * the dwords.
+ * Code ranges: decodes the instruction at an offset. disassembler.c finds its op row and its
+ * length; decode_fields.c and decode_gfx12.c read the operands from the dwords.
  */
 #include "decode.h"
 
 #include <assert.h>
-#include <llvm-c/Disassembler.h>
-#include <llvm-c/Target.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,22 +13,9 @@
 #include <string.h>
 
 #include "decode_fields.h"
+#include "disassembler.h"
 #include "parts.h"
 #include "straight.h"
-
-#define TEXT_MAX 512
-/* Codes of operands and opcodes that decode.c tests before LLVM may disassemble the words. */
-enum {
-    CODE_SDWA = 0xf9,
-    CODE_LITERAL = 0xff,
-    CODE_VGPR = 0x100,
-    V_MADMK_F16 = 0x24,
-    V_MADAK_F16 = 0x25, /* opcode in VOP2 */
-    V_READLANE = 0x289, /* opcode in VOP3 */
-    V_MFMA_16X16_F8F6F4 = 0x3ad,
-    V_MFMA_32X32_F8F6F4 = 0x3ae,
-    VOP3PX = 0xd3ac, /* first half of a scaled matrix instruction, bits 31:16 */
-};
 
 /* A range of machine code and its decoded instructions. */
 struct code {
@@ -40,8 +24,7 @@ struct code {
     const uint8_t *bytes;
     size_t size;
     uint64_t va;
-    LLVMDisasmContextRef disasm;
-    pthread_mutex_t lock;    /* locks LLVM's context and the publication of slots */
+    pthread_mutex_t lock;    /* locks the publication of slots */
     _Atomic uint64_t *found; /* findings at each slot: bits of enum fault_kind */
     struct inst *_Atomic slots[];
 };
@@ -126,9 +109,6 @@ static void rows_collect(void)
             row_insert(row_slots[i], *name, NULL);
         collect(row_slots[i], isas[i].target, false);
     }
-    LLVMInitializeAMDGPUTargetInfo();
-    LLVMInitializeAMDGPUTargetMC();
-    LLVMInitializeAMDGPUDisassembler();
 }
 
 /* Returns the length of a mnemonic without its suffix for the encoding, such as _e32. */
@@ -164,12 +144,7 @@ struct code *code_create(enum gfx_target target, const void *bytes_at, size_t by
     code->bytes = bytes_at;
     code->size = slots * 4;
     code->va = va;
-    /* Without real-true16, LLVM 22 does not decode V_MOV_B16, which later compilers emit. */
-    const char *features = code->isa->gfx12 ? "+real-true16" : "";
-    code->disasm = LLVMCreateDisasmCPUFeatures("amdgcn-amd-amdhsa", code->isa->name, features, NULL,
-                                               0, NULL, NULL);
-    if (!code->disasm || !code->found) {
-        LLVMDisasmDispose(code->disasm);
+    if (!code->found || !disassembler_open(code->isa)) {
         free(code->found);
         free(code);
         return NULL;
@@ -197,7 +172,6 @@ void code_destroy(struct code *code)
         return;
     for (size_t i = 0; i < code->size / 4; i++)
         inst_free(atomic_load_explicit(&code->slots[i], memory_order_relaxed));
-    LLVMDisasmDispose(code->disasm);
     pthread_mutex_destroy(&code->lock);
     free(code->found);
     free(code);
@@ -239,64 +213,6 @@ size_t code_size(const struct code *code) { return code->size; }
 struct code_slots code_slots(struct code *code)
 {
     return (struct code_slots){code->slots, code->size / 4, code->va};
-}
-
-/* True for words with reserved SDWA selects (CDNA3 ISA, "SDWA"). LLVM's disassembler takes them for
- * an instruction and then crashes. crashes_llvm() lists the other cases: a literal where the
- * encoding has no room for one or as scalar destination, and *_f8f6f4 sources that are no vector
- * registers. */
-static bool reserved_sdwa(const uint32_t *w)
-{
-    bool vopc = w[0] >> 25 == 0x3e, vop1 = w[0] >> 25 == 0x3f;
-    bool dst = (w[1] >> 8 & 7) == 7 || (w[1] >> 11 & 3) == 3;
-    return (!vopc && dst) || (w[1] >> 16 & 7) == 7 || (!vop1 && (w[1] >> 24 & 7) == 7);
-}
-
-/* True if the VOP3 instruction has operands that crash LLVM's disassembler. */
-static bool impossible_vop3(const uint32_t *w)
-{
-    uint32_t opcode = w[0] >> 16 & 0x3ff, src0 = w[1] & 0x1ff, src1 = w[1] >> 9 & 0x1ff;
-    bool scalar_dst = opcode < 0x100 || opcode == V_READLANE;
-    bool f8f6f4 = opcode == V_MFMA_16X16_F8F6F4 || opcode == V_MFMA_32X32_F8F6F4;
-    if (src0 == CODE_LITERAL || src1 == CODE_LITERAL || (w[1] >> 18 & 0x1ff) == CODE_LITERAL)
-        return true;
-    return (scalar_dst && (w[0] & 0xff) == CODE_LITERAL) || (f8f6f4 && !(src0 & src1 & CODE_VGPR));
-}
-
-/* True if LLVM's disassembler crashes on the dwords. */
-static bool crashes_llvm(const uint32_t *w)
-{
-    if (!(w[0] >> 31))
-        return (w[0] & 0x1ff) == CODE_SDWA && reserved_sdwa(w);
-    switch (w[0] >> 26) {
-    case 0x34: return impossible_vop3(w) || (w[0] >> 16 == VOP3PX && impossible_vop3(w + 2));
-    case 0x38:
-    case 0x3a: return w[1] >> 24 == CODE_LITERAL; /* soffset of MUBUF and MTBUF */
-    default: return false;
-    }
-}
-
-/*
- * Disassembles the instruction at `offset` to `text`, of `bytes` bytes. The caller has locked
- * code->lock. Returns the instruction's length in bytes; 0 if LLVM refuses it. LLVM gets a copy
- * with room for any literal: it would crash on a literal after the end, and on the constant 255 of
- * v_madmk_f16 and v_madak_f16.
- */
-static size_t disassemble(struct code *code, uint64_t offset, char *text, size_t bytes)
-{
-    uint32_t w[INST_MAX_DWORDS + 1] = {0};
-    uint64_t left = code->size - offset;
-    memcpy(w, code->bytes + offset, left < sizeof(w) ? left : sizeof(w));
-    if (!code->isa->gfx12 && crashes_llvm(w))
-        return 0;
-    if (!code->isa->gfx12 && (w[0] >> 25 == V_MADMK_F16 || w[0] >> 25 == V_MADAK_F16) &&
-        w[1] == CODE_LITERAL)
-        w[1] = 0;
-    if (code->isa->complete)
-        code->isa->complete(w);
-    size_t size = LLVMDisasmInstruction(code->disasm, (uint8_t *)w, sizeof(w), code->va + offset,
-                                        text, bytes);
-    return size <= left ? size : 0;
 }
 
 /* Reports dwords that are no instruction of the target. */
@@ -361,8 +277,9 @@ static struct inst *decode(struct code *code, uint64_t offset, uint8_t msb)
     struct inst *in = calloc(1, sizeof(*in));
     if (!in)
         return NULL;
-    char text[TEXT_MAX] = "";
-    size_t size = disassemble(code, offset, text, sizeof(text));
+    const struct named named =
+        disassembler_find(code->isa, code->bytes + offset, code->size - offset, code->va + offset);
+    const size_t size = named.size;
     in->offset = offset;
     in->size = (uint8_t)(size ? size : 4);
     in->ndwords = in->size / 4 < INST_MAX_DWORDS ? in->size / 4 : INST_MAX_DWORDS;
@@ -377,8 +294,7 @@ static struct inst *decode(struct code *code, uint64_t offset, uint8_t msb)
         in->exec = fault_unknown;
         return in;
     }
-    const char *mnemonic = text + strspn(text, " \t");
-    in->row = row_find(code->target, mnemonic);
+    in->row = named.row;
     if (!in->row) {
         in->exec = fault_unsupported;
         return in;
@@ -444,10 +360,9 @@ const char *code_text(struct code *code, uint64_t offset, char *text, size_t byt
     snprintf(text, bytes, "<outside of the code>");
     if (offset % 4 || offset >= code->size)
         return text;
-    pthread_mutex_lock(&code->lock);
-    char raw[TEXT_MAX] = "";
-    size_t size = disassemble(code, offset, raw, sizeof(raw));
-    pthread_mutex_unlock(&code->lock);
+    char raw[DISASSEMBLY_MAX] = "";
+    size_t size = disassemble(code->isa, code->bytes + offset, code->size - offset,
+                              code->va + offset, raw, sizeof(raw));
     snprintf(text, bytes, "%s", size ? raw + strspn(raw, " \t") : "<no instruction>");
     for (char *p = text; *p; p++)
         if (*p == '\t')

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tools/hipsim/tests/program.h"
+#include "tools/hipsim/core/disassembler.h"
 #include "tools/hipsim/exec/tables.h"
 
 #define MAX_NAMES 2048
@@ -128,6 +129,41 @@ TEST(suffixes_lead_to_the_same_row)
     assert_ptr_equal(row_find(GFX942, "v_add_f32_dpp"), row);
     assert_null(row_find(GFX942, "v_add_f3"));
     assert_null(row_find(GFX942, ""));
+}
+
+/* Checks that disassembler_find() says about two dwords what LLVM does; `left` bytes are code. */
+static void check_named(const struct isa *isa, const uint32_t *w, uint64_t left)
+{
+    char text[DISASSEMBLY_MAX] = "";
+    const uint8_t *bytes = (const uint8_t *)w;
+    const size_t size = disassemble(isa, bytes, left, 0, text, sizeof(text));
+    const struct named n = disassembler_find(isa, bytes, left, 0);
+    assert_int_equal(n.size, size);
+    assert_ptr_equal(n.row, size ? row_find(isa->target, text + strspn(text, " \t")) : NULL);
+}
+
+/* Instructions that differ in one dword, or in what follows them, must not share a name. */
+TEST(kept_names_are_what_llvm_says)
+{
+    static const uint32_t first[] = {
+        0x7e0002ff, 0x7e000501, 0x020602ff, 0x480002ff, 0x800002ff, 0x8002ff01,
+        0xbf8c0070, 0xd1000000, 0xd3ad8000, 0xd3ac0000, 0xd3e58000, 0xdc508000,
+        0xe0501000, 0xd8ec0000, 0xc0060002, 0x7e0002f9, 0x020602fa, 0x7d8002f9,
+    };
+    static const uint32_t second[] = {0,          0xff,       0x7e000501, 0x00020501, 0x04060100,
+                                      0xd3ad8000, 0x06060006, 0x0000e4fa, 0x80000000, 0xbf810000};
+    const unsigned isa_indices[] = {ISA_GFX942, ISA_GFX950};
+    for (unsigned round = 0; round < 2; round++)
+        for (unsigned t = 0; t < 2; t++)
+            for (unsigned i = 0; i < sizeof(first) / sizeof(*first); i++)
+                for (unsigned k = 0; k < sizeof(second) / sizeof(*second); k++) {
+                    const struct isa *isa = &isas[isa_indices[t]];
+                    const uint32_t w[] = {first[i], second[k], second[(k + 3) % 10],
+                                          second[i % 10]};
+                    assert_true(disassembler_open(isa));
+                    check_named(isa, w, sizeof(w));
+                    check_named(isa, w, 4);
+                }
 }
 
 int main(void) { return run_unit_tests_after(read_list); }
