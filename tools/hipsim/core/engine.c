@@ -338,6 +338,15 @@ static bool prepare_clusters(const struct engine *e, struct launch *l)
     return true;
 }
 
+/* Frees what prepare() has allocated, except the state of the checks. */
+static void free_prepared(struct engine *e)
+{
+    free(e->sample);
+    free(e->launch->cluster_barrier);
+    e->launch->cluster_barrier = NULL;
+    pthread_mutex_destroy(&e->lock);
+}
+
 /* Checks the launch and prepares its engine. Returns 0; on failure -1 with launch->fault set. */
 static int prepare(struct engine *e, struct launch *l)
 {
@@ -369,13 +378,14 @@ static int prepare(struct engine *e, struct launch *l)
         return -1;
     if (l->sample && l->sample < groups && !l->count_workgroup && !launch_is_resident(l)) {
         e->sample = sample_choose(e->groups, l->sample, &e->last);
-        if (!e->sample)
+        if (!e->sample) {
+            free_prepared(e);
             return refuse(l, "out of memory for the sample of workgroups");
+        }
     }
     if (checks_launch_begin(&e->checks, l, e->next, e->last))
         return 0;
-    free(e->sample);
-    free(l->cluster_barrier);
+    free_prepared(e);
     return refuse(l, "out of memory for the checks");
 }
 
@@ -383,10 +393,7 @@ static int prepare(struct engine *e, struct launch *l)
 static void finish(struct engine *e)
 {
     checks_launch_end(&e->checks, e->launch);
-    free(e->sample);
-    free(e->launch->cluster_barrier);
-    e->launch->cluster_barrier = NULL;
-    pthread_mutex_destroy(&e->lock);
+    free_prepared(e);
 }
 
 /* Returns the number of the host's cores. */
