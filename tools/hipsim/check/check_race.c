@@ -9,6 +9,7 @@
  */
 #include "check_race.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,10 @@ enum { USES_READ = 8, USES_LAST = 16, USES_FLAGS = 24, WAVES_READERS = 32 };
 struct site {
     uint32_t write_at; /* code offset of the last write */
     uint32_t seq;      /* number of that write among the wave's LGKM operations */
+};
+
+/* Part of a dword's record that only atomics and launches with flags or time use. */
+struct order {
     /* values of clocks.now at the write and at the read; the earliest if several waves did */
     uint32_t write_time, read_time;
     /* epoch of `swappers`, the waves that have swapped the value by an atomic, a bit each */
@@ -82,14 +87,14 @@ struct conflict {
 struct race {
     uint32_t base;   /* epoch in which the workgroup began */
     uint32_t newest; /* largest epoch so far */
-    /* Cells and sites by LDS dword. */
+    /* Records by LDS dword. */
     struct cell *cells;
     struct site *sites;
+    struct order *orders;
     uint32_t *read_at; /* code offset of the last read, by LDS dword */
     struct race_global *global;
     struct race_clocks clocks;
     struct race_spare spare;
-    struct race_reads reads;
     struct {
         uint32_t offset; /* code offset + 1; 0: empty */
         /* True: race_polls() is true for the load. */
@@ -97,6 +102,7 @@ struct race {
     } loads[POLLS_KEPT];
     unsigned nconflicts;
     struct conflict conflicts[CONFLICTS_MAX];
+    struct race_reads reads; /* at the end: create() leaves its list, most of the bytes, unset */
 };
 
 /* One dword of a lane's access. */
@@ -124,6 +130,7 @@ static void destroy(void *state)
     struct race *r = state;
     free(r->cells);
     free(r->sites);
+    free(r->orders);
     free(r->read_at);
     race_global_destroy(r->global);
     free(r);
@@ -134,15 +141,17 @@ static void destroy(void *state)
 static void *create(const struct launch *l, void *shadow)
 {
     const size_t dwords = l->lds_bytes / 4 + 2;
-    struct race *r = calloc(1, sizeof(*r));
+    struct race *r = malloc(sizeof(*r));
     if (!r)
         return NULL;
+    memset(r, 0, offsetof(struct race, reads.kept));
     r->cells = calloc(dwords, sizeof(*r->cells));
     r->sites = calloc(dwords, sizeof(*r->sites));
+    r->orders = calloc(dwords, sizeof(*r->orders));
     r->read_at = calloc(dwords, sizeof(*r->read_at));
     reads_create(&r->reads, l->lds_bytes);
     r->global = race_global_create(shadow, &r->clocks, &r->spare);
-    if (r->cells && r->sites && r->read_at && r->global)
+    if (r->cells && r->sites && r->orders && r->read_at && r->global)
         return r;
     destroy(r);
     return NULL;
@@ -276,25 +285,31 @@ static inline bool outstanding(const struct probe *a, const struct cell *c, cons
     return writer->state != WAVE_ENDED && wave_outstanding(writer, WAIT_LGKM, s->seq);
 }
 
+/* Returns the dword's record of times and atomics. */
+static inline struct order *order_of(const struct probe *a)
+{
+    return &a->race->orders[a->address / 4];
+}
+
 /* Returns the clock of the last store to the dword; if none is recorded, the clock at which the
  * workgroup began. */
-static uint32_t write_time(const struct probe *a, const struct cell *c, const struct site *s)
+static uint32_t write_time(const struct probe *a, const struct cell *c)
 {
-    return c->flags & SITE_WRITE_TIME ? s->write_time : a->race->clocks.base;
+    return c->flags & SITE_WRITE_TIME ? order_of(a)->write_time : a->race->clocks.base;
 }
 
 /* Returns the clock of the last load of the dword; if none is recorded, the clock at which the
  * workgroup began. */
-static uint32_t read_time(const struct probe *a, const struct cell *c, const struct site *s)
+static uint32_t read_time(const struct probe *a, const struct cell *c)
 {
-    return c->flags & SITE_READ_TIME ? s->read_time : a->race->clocks.base;
+    return c->flags & SITE_READ_TIME ? order_of(a)->read_time : a->race->clocks.base;
 }
 
 /* Records the load `a` in the dword's cell. */
-static void note_read(const struct probe *a, struct cell *c, struct site *s)
+static void note_read(const struct probe *a, struct cell *c)
 {
     if (clocks_run(&a->race->clocks) && !(c->readers & ~a->self)) {
-        s->read_time = a->race->clocks.now;
+        order_of(a)->read_time = a->race->clocks.now;
         c->flags |= SITE_READ_TIME;
     }
     if (!c->readers && a->atomic)
@@ -308,10 +323,10 @@ static void note_read(const struct probe *a, struct cell *c, struct site *s)
 
 /* True for the release of a lock: a plain store to a dword that only atomics have written, this
  * wave's swap among them. */
-static bool releases_lock(const struct probe *a, const struct cell *c, const struct site *s)
+static bool releases_lock(const struct probe *a, const struct cell *c)
 {
-    return a->direction == MEM_WRITE && c->flags & SITE_ATOMIC && s->swap_epoch == a->epoch &&
-           s->swappers & a->self;
+    return a->direction == MEM_WRITE && c->flags & SITE_ATOMIC &&
+           order_of(a)->swap_epoch == a->epoch && order_of(a)->swappers & a->self;
 }
 
 /* Records an access in its cell. `shared`: another wave has used the cell in this epoch. True if
@@ -320,21 +335,22 @@ static bool note(const struct probe *a, struct cell *c, struct site *s, bool sha
 {
     const struct race_clocks *k = &a->race->clocks;
     if (a->direction == MEM_READ) {
-        note_read(a, c, s);
+        note_read(a, c);
         return false;
     }
-    const bool released = releases_lock(a, c, s);
+    const bool released = releases_lock(a, c);
     const bool atomic = released || (a->atomic && (!c->writers || c->flags & SITE_ATOMIC));
     const bool ds = a->in->row->flags & ROW_LDS;
     const uint8_t kept =
         SITE_MIXED | SITE_READ_ATOMIC | SITE_READ_TIME | (shared ? SITE_WRITE_TIME : 0);
     c->flags = (uint8_t)((c->flags & kept) | (atomic ? SITE_ATOMIC : 0) | (ds ? SITE_DS : 0));
     if (a->swap) {
-        s->swappers = (s->swap_epoch == a->epoch ? s->swappers : 0) | a->self;
-        s->swap_epoch = a->epoch;
+        struct order *o = order_of(a);
+        o->swappers = (o->swap_epoch == a->epoch ? o->swappers : 0) | a->self;
+        o->swap_epoch = a->epoch;
     }
     if (clocks_run(k) && !(shared && c->writers & ~a->self)) {
-        s->write_time = k->now;
+        order_of(a)->write_time = k->now;
         c->flags |= SITE_WRITE_TIME;
     }
     c->writers = shared ? c->writers | a->self : a->self;
@@ -357,11 +373,10 @@ static bool polls(const struct probe *a, uint32_t offset)
 }
 
 /* True if the plain store releases a lock, or sets a flag that other waves poll. */
-static bool sets_flag(const struct probe *a, const struct cell *c, const struct site *s,
-                      uint32_t readers)
+static bool sets_flag(const struct probe *a, const struct cell *c, uint32_t readers)
 {
     return a->direction == MEM_WRITE && !a->atomic &&
-           (releases_lock(a, c, s) || (readers && polls(a, *a->read_at)));
+           (releases_lock(a, c) || (readers && polls(a, *a->read_at)));
 }
 
 /* Releases the accesses that the wave made before its store `a`, if that store sets a flag
@@ -379,8 +394,7 @@ static void release_by_flag(const struct probe *a, bool raised)
  * orders later accesses. A compare-and-swap detects the conflict itself. sets_flag() has plain
  * stores.
  */
-static bool is_intended(const struct probe *a, const struct cell *c, const struct site *s,
-                        uint32_t writers)
+static bool is_intended(const struct probe *a, const struct cell *c, uint32_t writers)
 {
     const uint32_t at = (uint32_t)a->in->offset;
     if (a->direction == MEM_READ) {
@@ -391,7 +405,7 @@ static bool is_intended(const struct probe *a, const struct cell *c, const struc
         clocks_acquire(&a->race->clocks, a->w->id, a->address);
         for (uint32_t left = c->flags & SITE_ATOMIC ? 0 : writers; left; left &= left - 1)
             clocks_follow(&a->race->clocks, a->w->id, (unsigned)__builtin_ctz(left),
-                          write_time(a, c, s));
+                          write_time(a, c));
         return true;
     }
     return !writers && a->atomic &&
@@ -401,12 +415,12 @@ static bool is_intended(const struct probe *a, const struct cell *c, const struc
 
 /* Removes from *writers and *readers the waves whose accesses are ordered before this one. If it is
  * a store, removes them from the cell too. */
-static void settle_order(const struct probe *a, struct cell *c, const struct site *s,
-                         uint32_t *writers, uint32_t *readers)
+static void settle_order(const struct probe *a, struct cell *c, uint32_t *writers,
+                         uint32_t *readers)
 {
     const struct race_clocks *k = &a->race->clocks;
-    *writers &= ~clocks_ordered(k, a->w->id, *writers, write_time(a, c, s));
-    *readers &= ~clocks_ordered(k, a->w->id, *readers, read_time(a, c, s));
+    *writers &= ~clocks_ordered(k, a->w->id, *writers, write_time(a, c));
+    *readers &= ~clocks_ordered(k, a->w->id, *readers, read_time(a, c));
     if (a->direction == MEM_READ)
         return;
     c->writers &= *writers | a->self;
@@ -435,7 +449,7 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
     }
     uint32_t writers = c->writers & ~a->self, readers = c->readers & ~a->self;
     if (clocks_run(&a->race->clocks))
-        settle_order(a, c, s, &writers, &readers);
+        settle_order(a, c, &writers, &readers);
     bool partial =
         a->mask != WHOLE || (c->writers && c->written != WHOLE) || (c->readers && c->read != WHOLE);
     bool others = writers || readers;
@@ -444,10 +458,10 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
         writers = 0;
     if (!(c->read & a->mask) || a->direction == MEM_READ)
         readers = 0;
-    const bool flag = sets_flag(a, c, s, readers);
+    const bool flag = sets_flag(a, c, readers);
     if (c->flags & SITE_MIXED) {
         writers = readers = 0;
-    } else if ((writers || readers) && !flag && !is_intended(a, c, s, writers)) {
+    } else if ((writers || readers) && !flag && !is_intended(a, c, writers)) {
         struct conflict f = {.other = other_of(a, c, s, writers, readers), .p = a->p};
         struct race *r = a->race;
         if (a->direction != MEM_WRITE) {
@@ -551,7 +565,7 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
             *c = (struct cell){.epoch = a->epoch};
         c->uses &= kept;
         if (timed && !(c->readers & ~a->self)) {
-            r->sites[i].read_time = r->clocks.now;
+            r->orders[i].read_time = r->clocks.now;
             c->uses |= timed;
         }
         c->uses |= use;
@@ -564,7 +578,7 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
 /* Values that write_plain() needs for a store; the same for all lanes. */
 struct plain_store {
     uint32_t epoch, at, seq; /* values of cell.epoch, site.write_at and site.seq */
-    bool timed;              /* true: site.write_time is recorded */
+    bool timed;              /* true: order.write_time is recorded */
     uint64_t foreign;        /* bits of cell.waves that must be 0 */
     uint32_t self;           /* bit of the wave in masks */
     uint32_t kept;           /* bits of cell.uses that stay */
@@ -614,7 +628,7 @@ static inline bool write_plain(struct race *r, const struct plain_store *p, uint
         s->write_at = p->at;
         s->seq = p->seq;
         if (p->timed)
-            s->write_time = r->clocks.now;
+            r->orders[s - r->sites].write_time = r->clocks.now;
     }
     return true;
 }
@@ -657,13 +671,6 @@ static void enter_reads(struct race *r, uint32_t first, uint32_t end)
         reads_remove(&r->reads, n);
 }
 
-/* True for the atomics that locks use: exchange and compare-and-swap. */
-static bool swaps(const struct inst *in)
-{
-    const char *name = in->row->name;
-    return strstr(name, "cmpst") || strstr(name, "xchg") || strstr(name, "swap");
-}
-
 /* Checks an access to LDS by all lanes of `m`, `bytes` per lane. False after a fault. */
 static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
                        const struct lane_mem *m, unsigned bytes, enum mem_direction direction,
@@ -677,7 +684,7 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
         .self = UINT32_C(1) << w->id,
         .direction = direction,
         .atomic = atomic,
-        .swap = direction == MEM_MODIFY && swaps(in),
+        .swap = direction == MEM_MODIFY && race_swaps(in),
     };
     const bool plain_read = direction == MEM_READ && !atomic;
     const uint32_t first = (uint32_t)m->low, end = (uint32_t)(m->low + m->span);
@@ -711,14 +718,6 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
     return true;
 }
 
-/* True for atomic accesses. Loads and stores of global memory are atomic if their scope bits say
- * so; LDS loads and stores never are. */
-static bool is_atomic(const struct inst *in, const struct lane_mem *m, enum mem_direction direction)
-{
-    const bool scoped = !(in->row->flags & (ROW_LDS | (m->space == MEM_LDS ? ROW_LDS_DMA : 0)));
-    return direction == MEM_MODIFY || (scoped && (in->sc0 || in->sc1));
-}
-
 /* Orders waves by an atomic that was already checked: its read acquires, its write releases. */
 static void synchronize(struct race *r, const struct wave *w, const struct inst *in,
                         const struct lane_mem *m, enum mem_direction direction)
@@ -740,7 +739,7 @@ static bool accessed(void *state, struct wave *w, const struct inst *in, const s
                      unsigned bytes, enum mem_direction direction)
 {
     struct race *r = state;
-    const bool several = w->wg->nwaves > 1, atomic = is_atomic(in, m, direction);
+    const bool several = w->wg->nwaves > 1, atomic = race_is_atomic(in, m, direction);
     bool ok;
     if (direction != MEM_READ && !race_spare_stores(&r->spare, w, in))
         return false;

@@ -59,6 +59,13 @@ bool race_feeds_compare(const struct launch *l, uint32_t offset);
  * masks between iterations. Only another wave can end such a loop. */
 bool race_polls(const struct launch *l, uint32_t offset);
 
+/** True for the atomics that locks use: exchange and compare-and-swap. */
+bool race_swaps(const struct inst *in);
+
+/** True for atomic accesses. Loads and stores of global memory are atomic if their scope bits say
+ * so; LDS loads and stores never are. */
+bool race_is_atomic(const struct inst *in, const struct lane_mem *m, enum mem_direction direction);
+
 /** True if the store at code offset `store` may depend on the value of the load at code offset
  * `load`. */
 bool race_reaches(const struct launch *l, uint32_t load, uint32_t store);

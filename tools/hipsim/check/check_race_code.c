@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Analyses the code around a load: whether a compare-and-swap uses its value, and whether it
- * polls. */
+ * polls. Also classifies accesses as atomic. */
 #include <string.h>
 
 #include "check_race.h"
@@ -82,4 +82,16 @@ bool race_polls(const struct launch *l, uint32_t offset)
         at += in->size;
     }
     return false;
+}
+
+bool race_swaps(const struct inst *in)
+{
+    const char *name = in->row->name;
+    return strstr(name, "cmpst") || strstr(name, "xchg") || strstr(name, "swap");
+}
+
+bool race_is_atomic(const struct inst *in, const struct lane_mem *m, enum mem_direction direction)
+{
+    const bool scoped = !(in->row->flags & (ROW_LDS | (m->space == MEM_LDS ? ROW_LDS_DMA : 0)));
+    return direction == MEM_MODIFY || (scoped && (in->sc0 || in->sc1));
 }
