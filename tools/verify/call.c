@@ -465,6 +465,7 @@ static void verify_share(struct verify_run *run, uint32_t n, const struct attn_k
             .shape = (const char *)op->shapes + i * op->shape_size,
             .number = i,
             .random = run->seed * 1000003 + i,
+            .threads = run->threads,
             .memory = {.gpu = run->gpu},
             .hook = hook,
         };

@@ -128,7 +128,8 @@ struct call {
     /* Number of the current try of size() (struct verify_op.steps), and number of launches so
      * far. */
     int step, launches;
-    bool traced; /* true: the call is made for a trace, and nothing is compared */
+    unsigned threads; /* as struct verify_run.threads */
+    bool traced;      /* true: the call is made for a trace, and nothing is compared */
     /* true: the next launch runs another kernel, before or after the one that is verified */
     bool aside;
 

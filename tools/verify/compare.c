@@ -269,13 +269,13 @@ static void *run_tasks(void *arg)
     return NULL;
 }
 
-/* Runs the tasks of a comparison on all processors, with up to THREADS_MAX threads. */
+/* Runs the tasks of a comparison, with up to THREADS_MAX threads besides this one. */
 static void run(struct comparison *c)
 {
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const long wanted = c->threads ? (long)c->threads : sysconf(_SC_NPROCESSORS_ONLN);
     pthread_t threads[THREADS_MAX];
     int started = 0;
-    while (started < cores - 1 && started < THREADS_MAX &&
+    while (started < wanted - 1 && started < THREADS_MAX &&
            !pthread_create(&threads[started], NULL, run_tasks, c))
         started++;
     run_tasks(c);

@@ -28,8 +28,9 @@ struct comparison {
     /* Largest relative error of keys and values if the kernel rounds them before the products; 0:
      * it does not. */
     double inputs;
-    /* Number of tasks. */
+    /* Number of tasks; threads that do them, 0: one per core. */
     int tasks;
+    unsigned threads;
     /** Compares the rows of one task by compare_result(). Called from several threads. */
     void (*task)(struct comparison *c, int task);
     const void *problem; /* the op's data, which `task` reads */

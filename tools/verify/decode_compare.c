@@ -179,6 +179,7 @@ void decode_compare(struct call *c)
         .attention = &e.reference.attention,
         .inputs = inputs_error(c, precision),
         .tasks = ARG(c, batch) * kv_heads(c),
+        .threads = c->threads,
         .task = compare_kv_head,
         .problem = &e,
     };

@@ -65,8 +65,10 @@ static bool configure(const struct gpu_choice *c, char *why, size_t why_size)
         return false;
     }
     show_all_gpus();
-    snprintf(text, sizeof(text), "target=%s,checks=%s,halt=on", c->part ? c->part : c->target,
-             c->checks);
+    const int length = snprintf(text, sizeof(text), "target=%s,checks=%s,halt=on",
+                                c->part ? c->part : c->target, c->checks);
+    if (c->threads)
+        snprintf(text + length, sizeof(text) - (size_t)length, ",threads=%u", c->threads);
     return hipsim_configure(text, why, why_size);
 }
 

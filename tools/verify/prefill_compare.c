@@ -205,6 +205,7 @@ void prefill_compare(struct call *c)
         .attention = &e.reference.attention,
         .inputs = paged_scales_rows(&d->cache) ? precision->unit : 0,
         .tasks = c->args.prefill.batch * d->heads,
+        .threads = c->threads,
         .task = compare_head,
         .problem = &e,
     };

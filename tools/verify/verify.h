@@ -49,6 +49,7 @@ struct gpu_choice {
     /* the GPU model to simulate, such as "mi308x"; NULL: the target's first model in
      * tools/hipsim/core/gfx_parts.def */
     const char *part;
+    unsigned threads; /* host threads of the simulator; 0: one per core */
 };
 
 /** Opens the first GPU of the target with the kernels of `pack`. Returns false and writes a
@@ -100,6 +101,7 @@ struct verify_run {
     const char *hooks;
     /* Widths of the table's first two columns in characters: names of kernels, names of shapes. */
     int name_width, shape_width;
+    unsigned threads;      /* threads that compare results; 0: one per core */
     size_t rows, failures; /* lines printed, and lines that failed; counted by verify_report() */
     size_t enough;         /* rows after which a kernel is done; 0: all shapes run */
     /* One in `every` of a kernel's shapes runs, from the shape at place `turn` (modulo `every`) on.

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "compiler/pack_writer.h"
 #include "tools/attnc/cli/child_call.h"
@@ -117,6 +118,7 @@ struct plan {
     struct turn *turns; /* share of the shapes of each kernel of the pack */
     struct part *parts;
     size_t part_count;
+    unsigned threads; /* of each child, for its simulator and for comparisons; 0: one per core */
     struct json json; /* with --json: the list of rows is open in it */
     struct summary *summaries;
     size_t summary_count;
@@ -258,7 +260,10 @@ static int verify_part(void *context, size_t n, struct child_report *report)
     if (part->isolated && !isolate(plan, &first))
         return EXIT_ENVIRONMENT;
     const uint32_t end = part->isolated ? first + 1 : part->end;
-    const struct gpu_choice choice = {part->target, plan->simulator, "on", NULL};
+    const struct gpu_choice choice = {.target = part->target,
+                                      .simulator = plan->simulator,
+                                      .checks = "on",
+                                      .threads = plan->threads};
     if (!gpu_open(&gpu, &choice, plan->pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s: %s", part->target, why);
     if (part->heads_table && (args.json || args.save))
@@ -270,6 +275,7 @@ static int verify_part(void *context, size_t n, struct child_report *report)
         .gpu = &gpu,
         .seed = plan->seed,
         .hooks = args.hooks,
+        .threads = plan->threads,
         .name_width = plan->name_width,
         .shape_width = plan->shape_width,
         .print = print_row,
@@ -515,9 +521,20 @@ static int cut_into_parts(struct plan *plan)
     return EXIT_GOOD;
 }
 
+/* Returns the threads of each of `children` processes that share the cores. Two threads of a
+ * simulator on one core take longer than one. */
+static unsigned share_cores(size_t children)
+{
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t each = cores > 0 && children ? (size_t)cores / children : 1;
+    return each ? (unsigned)each : 1;
+}
+
 /* Verifies all parts in child processes, at most `jobs` at once. Returns an exit_code. */
 static int run_parts(struct plan *plan, unsigned jobs)
 {
+    if (plan->simulator)
+        plan->threads = share_cores(jobs < plan->part_count ? jobs : plan->part_count);
     const struct children children = {
         .parts = plan->part_count,
         .jobs = plan->simulator ? jobs : 1, /* one real GPU runs one part at a time */

@@ -50,7 +50,8 @@ static int call_find(void *context, void *answer)
     if (!pack)
         return complain(EXIT_ENVIRONMENT, "out of memory");
     if (c->simulator) {
-        const struct gpu_choice choice = {c->target, c->simulator, "off", NULL};
+        const struct gpu_choice choice = {
+            .target = c->target, .simulator = c->simulator, .checks = "off"};
         if (!gpu_open(&gpu, &choice, pack, why, sizeof(why)))
             return complain(EXIT_ENVIRONMENT, "%s", why);
     } else if (attn_device_open(&pack, 1, NULL, &gpu.device)) {

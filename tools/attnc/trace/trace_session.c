@@ -189,8 +189,10 @@ static int open_gpu(struct trace_session *t, struct attn_pack *pack, const struc
     if (simulated &&
         (!gpu_find_simulator(simulator, sizeof(simulator)) || !open_timing(simulator, &t->timing)))
         return complain(EXIT_ENVIRONMENT, "the simulator is not installed beside attnc");
-    const struct gpu_choice choice = {t->info.target, simulated ? simulator : NULL, checks,
-                                      gpu ? gpu->part : NULL};
+    const struct gpu_choice choice = {.target = t->info.target,
+                                      .simulator = simulated ? simulator : NULL,
+                                      .checks = checks,
+                                      .part = gpu ? gpu->part : NULL};
     t->opened = gpu_open(&t->gpu, &choice, pack, why, sizeof(why));
     if (!t->opened && choice.part)
         return complain(EXIT_USER, "--part: %s", why);

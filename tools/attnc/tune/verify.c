@@ -40,7 +40,8 @@ static int call_verify(void *context, void *answer)
         return complain(EXIT_ENVIRONMENT, "no pack: %s", attn_last_error());
     if (!gpu_find_simulator(simulator, sizeof(simulator)))
         return complain(EXIT_ENVIRONMENT, "the simulator is not installed beside attnc");
-    const struct gpu_choice choice = {info.target, simulator, "on", NULL};
+    const struct gpu_choice choice = {
+        .target = info.target, .simulator = simulator, .checks = "on"};
     if (!gpu_open(&gpu, &choice, pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s", why);
     struct verify_run run = {
