@@ -100,16 +100,31 @@ static double weight_bound(const struct comparison *c, const struct ref_row *r, 
                                          : c->precision->unit * r->magnitude[d];
 }
 
-/* Returns a bound of the error of element `d` of an output row. `rounded`: true if the output is
+/* Bounds of the parts of an element's error. */
+struct parts {
+    double arithmetic; /* arithmetic_bound() */
+    double inputs;     /* input_bound() */
+    double last;       /* of the rounding to the output's type; 0: it is not rounded */
+};
+
+/* Returns the bounds of the parts of the error of element d. `rounded`: true if the output is
  * rounded to its type. */
-static double out_bound(const struct comparison *c, const struct ref_row *r, double e, int d,
-                        bool rounded)
+static struct parts parts_of(const struct comparison *c, const struct ref_row *r, double e, int d,
+                             bool rounded)
 {
-    const double u = c->precision->unit;
-    const double last = rounded ? u * fabs(r->out[d]) : 0;
-    return (1 + 4 * u) * (weight_bound(c, r, d) + last +
-                          (1 + c->attention->weight_unit) *
-                              (arithmetic_bound(c, r, e, d) + input_bound(c, r, d)));
+    return (struct parts){
+        .arithmetic = arithmetic_bound(c, r, e, d),
+        .inputs = input_bound(c, r, d),
+        .last = rounded ? c->precision->unit * fabs(r->out[d]) : 0,
+    };
+}
+
+/* Returns a bound of the error of element `d` of an output row. */
+static double out_bound(const struct comparison *c, const struct ref_row *r, const struct parts *p,
+                        int d)
+{
+    const double u = c->precision->unit, more = 1 + c->attention->weight_unit;
+    return (1 + 4 * u) * (weight_bound(c, r, d) + p->last + more * (p->arithmetic + p->inputs));
 }
 
 /* Returns a bound of the error of log(L): the relative error of L, which is half of e and the
@@ -151,19 +166,17 @@ static double relative_bound(const struct comparison *c)
 
 /* Compares element `d` of an attention row and adds its error to the sums. */
 static void compare_element(struct comparison *c, const struct place *at, int d, double got,
-                            const struct ref_row *r, double e, bool rounded)
+                            const struct ref_row *r, const struct parts *p)
 {
     const double error = fabs(got - r->out[d]);
-    const double arithmetic = arithmetic_bound(c, r, e, d);
-    const double bound = out_bound(c, r, e, d, rounded);
+    const double bound = out_bound(c, r, p, d);
     c->error += error * error;
     c->norm += r->out[d] * r->out[d];
-    const double u = c->precision->unit, last = rounded ? u * r->out[d] : 0;
-    const double more = 1 + c->attention->weight_unit;
-    c->rounded += last * last + more * more * input_squares(c, r, d) +
+    const double u = c->precision->unit, more = 1 + c->attention->weight_unit;
+    c->rounded += p->last * p->last + more * more * input_squares(c, r, d) +
                   (c->attention->weight_unit > 0 ? r->moved_squares[d] * growth(r) * growth(r)
                                                  : u * u * r->squares[d]);
-    c->arithmetic += arithmetic * arithmetic;
+    c->arithmetic += p->arithmetic * p->arithmetic;
     if (!(error <= bound))
         note_fault(c, isnan(got) ? "not written, or NaN" : "out", at, d, got, r->out[d]);
     if (bound > 0 && error / bound >= c->closest) {
@@ -185,14 +198,13 @@ static void add_drift(struct mean *m, const struct comparison *c, const struct r
 
 /* Adds the error of an element to the sums in c->means. Rounded keys and values are the same for
  * all queries, so their errors are not independent. */
-static void add_element(struct comparison *c, int d, double got, const struct ref_row *r, double e,
-                        bool rounded)
+static void add_element(struct comparison *c, int d, double got, const struct ref_row *r,
+                        const struct parts *p)
 {
     const bool summed = c->attention->weight_unit > 0;
     const double u = c->precision->unit, error = got - r->out[d];
-    const double last = rounded ? u * fabs(r->out[d]) : 0;
-    const double drift =
-        (1 + c->attention->weight_unit) * (arithmetic_bound(c, r, e, d) + input_bound(c, r, d));
+    const double last = p->last;
+    const double drift = (1 + c->attention->weight_unit) * (p->arithmetic + p->inputs);
     mean_add_element(c->means, error, r->out[d], last, drift);
     c->means[MEAN_ABSOLUTE].drift += sqrt(r->mean_squares[d]) * (summed ? growth(r) : u);
     c->to_largest.sum += error * r->to_largest[d];
@@ -241,9 +253,10 @@ void compare_result(struct comparison *c, const struct place *at, struct operand
         const int64_t *element = AT(token, at->head, d);
         operand_allow(out, element);
         const double got = operand_result(out, element);
-        compare_element(c, at, d, got, r, e, out->precision != NULL);
+        const struct parts p = parts_of(c, r, e, d, out->precision != NULL);
+        compare_element(c, at, d, got, r, &p);
         if (is_own(r))
-            add_element(c, d, got, r, e, out->precision != NULL);
+            add_element(c, d, got, r, &p);
     }
     if (is_own(r))
         add_row(c, r);
