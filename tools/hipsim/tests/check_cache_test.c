@@ -79,6 +79,27 @@ TEST(wide_scalar_loads)
     hipsim_mem_free(data);
 }
 
+/* Tests that the report of `text` names the load at `place`, counted from the end of BEGIN. */
+static void expect_since(const char *text, const char *place)
+{
+    const struct fault f = run(text, 1, 1, CHECK_STALE);
+    assert_int_equal(f.kind, FAULT_STALE);
+    if (!strstr(f.text, place))
+        fail_msg("no \"%s\" in \"%s\"", place, f.text);
+}
+
+TEST(a_report_names_the_last_load_of_the_line)
+{
+    /* BEGIN has 24 bytes, and each load has 12 with its wait. */
+    expect_since(BEGIN SCALAR("0x0", "") VECTOR("0") SCALAR("0x0", ""), "at entry+24;");
+    expect_since(BEGIN SCALAR("0x0", "") SCALAR("0x0", "") VECTOR("0") SCALAR("0x0", ""),
+                 "at entry+36;");
+    expect_since(BEGIN SCALAR("0x0", "") SCALAR("0x40", "") VECTOR("0") SCALAR("0x0", ""),
+                 "at entry+24;");
+    /* The last load reads two lines, and the first one has changed. */
+    expect_since(BEGIN WIDE("0x38") SCALAR("0x40", "") VECTOR("56") WIDE("0x38"), "at entry+24;");
+}
+
 /* A wave that runs the code second finds the line that the first wave loaded. */
 TEST(waves_share_the_scalar_cache)
 {

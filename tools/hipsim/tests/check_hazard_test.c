@@ -273,4 +273,16 @@ TEST(taken_branches_take_time)
                 3, "v_mov_b32 v40, v1");
 }
 
+/* The first round of the loop passes no matrix instruction, and the check remembers that nothing is
+ * wrong. This holds only for rounds without one. */
+TEST(a_loop_is_checked_again_after_a_matrix_instruction)
+{
+    expect(GFX942,
+           "s_mov_b32 s10, 0\nloop:\ns_cmp_eq_u32 s10, 0\ns_cbranch_scc1 over\n"
+           "v_mfma_f32_32x32x8_f16 v[0:15], v[32:33], v[34:35], v[16:31]\nover:",
+           10,
+           "v_mov_b32 v41, 0\nds_write_b32 v40, v1\ns_add_u32 s10, s10, 1\n"
+           "s_cmp_lt_u32 s10, 2\ns_cbranch_scc1 loop");
+}
+
 int main(void) { return run_unit_tests(); }
