@@ -103,8 +103,8 @@ static void find_kv_head(struct prefill *p)
 
 /* Returns the number of workgroups of a launch of a persistent kernel; 0: the kernel is not
  * persistent, and has a workgroup for each work tile. A kernel is persistent if all work tiles take
- * about the same time and its loop leaves registers free. With a window, workgroups have to fill
- * a compute unit. Tiles for waves of 32 lanes, and tiles that compute offsets anew, have no
+ * about the same time and its loop leaves registers free. With a window or chunks, workgroups have
+ * to fill a compute unit. Tiles for waves of 32 lanes, and tiles that compute offsets anew, have no
  * registers. If a causal tile has two workgroups per unit, they run one after the other, which
  * distributes the tiles more evenly. */
 int prefill_workgroups(const struct prefill *p)
@@ -114,7 +114,7 @@ int prefill_workgroups(const struct prefill *p)
     const bool plain = !v->paged && !att_scales_scores(v);
     const bool fills = p->tile->waves >= FULL && !p->tile->own[PREFILL_SIDE];
     int each = p->tile->own[PREFILL_PERSISTENT];
-    if (v->mask == ATT_MASK_WINDOW)
+    if (att_hides_early(v))
         each = fills && !p->tile->own[PREFILL_KEY_GROUPS] && !p->tile->own[PREFILL_FRESH_OFFSETS];
     else if (v->mask == ATT_MASK_NONE)
         each = each > 0;
@@ -239,10 +239,10 @@ static void read_arguments(struct prefill *p)
     tir_arg(b, p->v->paged ? ARG_KV_LENS : ARG_CU_SEQLENS_K, TIR_I64);
     if (!p->v->gqa)
         tir_arg(b, ARG_GQA, TIR_I32);
-    if (att_hides_early(p->v)) {
+    if (att_hides_early(p->v))
         att_reach(b, p->v);
+    if (p->v->mask == ATT_MASK_WINDOW)
         tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32);
-    }
     for (unsigned i = 0; i < (p->v->paged ? 2 : 4); i++) {
         tir_arg(b, tensors[i].arg, TIR_I64);
         tir_arg(b, tensors[i].token_stride, TIR_I64);

@@ -155,22 +155,19 @@ static bool shares_heads(const struct att_variant *v, const struct tir_machine *
     return prefill_shares_heads(&p);
 }
 
-/* A window's kernel is persistent with a workgroup for each compute unit, unless its tile computes
- * offsets anew or scores have a soft cap. */
-TEST_IN("no mask", windows_are_persistent)
+/* Kernels for windows and chunks are persistent, with a workgroup for each compute unit. Exceptions
+ * are tiles that compute offsets anew, and scores with a soft cap. */
+TEST_IN("no mask", windows_and_chunks_are_persistent)
 {
     FOR_WIDE_WAVES(t)
     {
         const struct tir_machine *const m = &tgt_all[t]->machine;
-        for (int d = 0; d < N_DIMS; d++) {
-            struct att_variant v = variant(m->name, head_dims[d]);
-            att_set(&v, ATT_MASK, ATT_MASK_WINDOW);
+        for (int i = 0; i < 2 * N_DIMS; i++) {
+            struct att_variant v = variant(m->name, head_dims[i / 2]);
+            att_set(&v, ATT_MASK, i & 1 ? ATT_MASK_WINDOW : ATT_MASK_CHUNK);
             const bool narrow = v.head_dim <= 192 && v.head_dim_v <= 128;
             assert_int_equal(is_persistent(&v, m), narrow);
             att_set(&v, ATT_SOFT_CAP, 1);
-            assert_false(is_persistent(&v, m));
-            att_set(&v, ATT_SOFT_CAP, 0);
-            att_set(&v, ATT_MASK, ATT_MASK_CHUNK);
             assert_false(is_persistent(&v, m));
         }
     }
