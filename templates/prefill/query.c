@@ -82,7 +82,7 @@ void prefill_copy_q(struct prefill *p, unsigned part)
         const struct tir_layout lds = prefill_q_lds(p, n);
         if (n->q_part != part)
             continue;
-        if (p->work.head_bits.id)
+        if (p->work.gqa.id)
             prefill_copy_own_q(p, n);
         else
             tir_copy_to_lds(b, PREFILL_COPIES_OF_Q, q_view(p, n), tir_i32(b, 0),

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Work tiles with several heads of a KV head, for windows and chunks without a plan. Each wave
- * has the queries of one head. With 8 heads and 256 rows the tile has 32 tokens, whose windows
- * cover 31 keys more than one window; 256 tokens of one head cover 255 more. All waves then also
- * meet the ends of their windows in the same iterations.
+ * has some tokens of one head: a slice. Slices of a KV head are numbered with heads inner. A
+ * work tile has a slice for each wave, in this order. With 8 heads and 256 rows the tile has 32
+ * tokens, whose windows cover 31 keys more than one window; 256 tokens of one head cover 255 more.
+ * With 5 heads a tile has slices of two or three times 32 tokens. Its first slice may be of any
+ * head. All waves also meet the ends of their windows in nearly the same iterations.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -23,42 +25,77 @@ bool prefill_shares_heads(const struct prefill *p)
     return true;
 }
 
+/* Log2 of the numerator of work.reciprocal. With 16 bits divide() is exact for multiples of a ratio
+ * up to 65,535 heads. It is also exact for numbers below the ratio plus 8, up to a ratio of 256. */
+enum { RECIPROCAL_BITS = 16 };
+
+/* Returns n / work.gqa, rounded down (i32). */
+static struct tir_value divide(struct prefill *p, struct tir_value n)
+{
+    struct tir_builder *const b = &p->b;
+    return tir_shr(b, tir_mul(b, n, p->work.reciprocal), tir_i32(b, RECIPROCAL_BITS));
+}
+
 void prefill_find_heads(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
     if (!prefill_shares_heads(p))
         return;
     const struct tir_value gqa = p->v->gqa ? tir_i32(b, p->v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
-    struct tir_value bits = tir_i32(b, (int)tir_bits(p->tile->waves));
-    for (int i = (int)tir_bits(p->tile->waves) - 1; i >= 0; i--) {
-        const struct tir_value odd = tir_and(b, gqa, tir_i32(b, 1 << i));
-        bits = tir_select(b, tir_cmp_ne(b, odd, tir_i32(b, 0)), tir_i32(b, i), bits);
-    }
-    p->work.head_bits = bits;
+    p->work.gqa = gqa;
+    p->work.reciprocal = tir_div(b, att_plus(b, gqa, (1 << RECIPROCAL_BITS) - 1), gqa);
+    p->work.kv_heads = divide(p, tir_arg(b, ARG_HEADS, TIR_I32));
+}
+
+struct tir_value prefill_count_slices(struct prefill *p, struct tir_value tokens)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value up = att_plus(b, tokens, (int)p->tile->rows - 1);
+    return tir_mul(b, tir_shr(b, up, tir_i32(b, (int)tir_bits(p->tile->rows))), p->work.gqa);
+}
+
+void prefill_find_slices(struct prefill *p, struct tir_value tile)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value first = att_times(b, tile, (int)p->tile->waves);
+    const struct tir_value steps = tir_div(b, first, p->work.gqa);
+    p->work.head = tir_sub(b, first, tir_mul(b, steps, p->work.gqa));
+    p->work.row0 = att_times(b, steps, (int)p->tile->rows);
+}
+
+/* Returns a distance (i32) in slices of a head: from the tokens of the work tile's first slice to
+ * the tokens of slice `n` (i32). */
+static struct tir_value steps_before(struct prefill *p, struct tir_value n)
+{
+    return divide(p, tir_add(&p->b, p->work.head, n));
 }
 
 struct tir_value prefill_tile_tokens(struct prefill *p)
 {
-    const struct tir_value rows = tir_i32(&p->b, (int)prefill_queries(p));
-    return p->work.head_bits.id ? tir_shr(&p->b, rows, p->work.head_bits) : rows;
+    struct tir_builder *const b = &p->b;
+    if (!p->work.gqa.id)
+        return tir_i32(b, (int)prefill_queries(p));
+    const struct tir_value last = steps_before(p, tir_i32(b, (int)p->tile->waves - 1));
+    return att_times(b, att_plus(b, last, 1), (int)p->tile->rows);
 }
 
 struct tir_value prefill_own_head(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
-    if (!p->work.head_bits.id)
+    if (!p->work.gqa.id)
         return p->work.head;
-    const struct tir_value heads = tir_shl(b, tir_i32(b, 1), p->work.head_bits);
-    return tir_add(b, p->work.head, tir_and(b, tir_wave_id(b), att_plus(b, heads, -1)));
+    const struct tir_value wave = tir_wave_id(b);
+    const struct tir_value past = tir_sub(b, p->work.kv_head, steps_before(p, wave));
+    return tir_add(b, tir_mul(b, past, p->work.gqa), tir_add(b, p->work.head, wave));
 }
 
 struct tir_value prefill_first_row(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
-    if (!p->work.head_bits.id)
+    if (!p->work.gqa.id)
         return p->work.row0;
-    const struct tir_value wave = tir_wave_id(b), before = tir_shr(b, wave, p->work.head_bits);
-    return tir_add(b, p->work.row0, att_times(b, tir_sub(b, before, wave), (int)p->tile->rows));
+    const struct tir_value wave = tir_wave_id(b), steps = steps_before(p, wave);
+    return tir_add(b, p->work.row0, att_times(b, tir_sub(b, steps, wave), (int)p->tile->rows));
 }
 
 struct tir_value prefill_rows_left(struct prefill *p)

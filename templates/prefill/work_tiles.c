@@ -18,18 +18,17 @@ struct tile_number {
     struct tir_value layer;     /* index of the layer */
 };
 
-/* Returns the number (i32) of work tiles that the same tokens of a sequence have: the number of
- * heads, or of groups of heads with prefill_shares_heads(). */
+/* Returns the number (i32) of work tiles of a layer that one sequence has: of heads, or of KV heads
+ * with prefill_shares_heads(). */
 static struct tir_value count_heads(struct prefill *p)
 {
-    const struct tir_value heads = tir_arg(&p->b, ARG_HEADS, TIR_I32);
-    return p->work.head_bits.id ? tir_shr(&p->b, heads, p->work.head_bits) : heads;
+    return p->work.gqa.id ? p->work.kv_heads : tir_arg(&p->b, ARG_HEADS, TIR_I32);
 }
 
-/* Returns the index (i32) of the first head of group `group` (i32) of heads: count_heads(). */
-static struct tir_value first_of_heads(struct prefill *p, struct tir_value group)
+/* Sets the head, or the KV head with prefill_shares_heads(), to `index` (i32) of count_heads(). */
+static void set_head(struct prefill *p, struct tir_value index)
 {
-    return p->work.head_bits.id ? tir_shl(&p->b, group, p->work.head_bits) : group;
+    *(p->work.gqa.id ? &p->work.kv_head : &p->work.head) = index;
 }
 
 /*
@@ -44,28 +43,20 @@ static void find_sequence_and_head(struct prefill *p, const struct tile_number *
     const struct tir_value item =
         att_xcd_item(b, t->in_layer, tir_mul(b, t->layer, t->per_layer), t->per_layer);
     p->work.sequence = tir_div(b, item, heads);
-    p->work.head = first_of_heads(p, tir_sub(b, item, tir_mul(b, p->work.sequence, heads)));
-}
-
-/* Returns log2 of the number of tokens (i32) of a work tile: prefill_tile_tokens(). */
-static struct tir_value tokens_log2(struct prefill *p)
-{
-    return tir_sub(&p->b, tir_i32(&p->b, (int)tir_bits(prefill_queries(p))), p->work.head_bits);
+    set_head(p, tir_sub(b, item, tir_mul(b, p->work.sequence, heads)));
 }
 
 /* Returns the number (i32) of layers of work tiles: the work tiles that one head of the longest
- * sequence has. */
+ * sequence has, or one KV head with prefill_shares_heads(). */
 static struct tir_value count_layers(struct prefill *p)
 {
-    const int rows = (int)prefill_queries(p);
-    const struct tir_value most = tir_arg(&p->b, ARG_MAX_SEQLEN_Q, TIR_I32);
-    if (p->work.head_bits.id) {
-        struct tir_builder *const b = &p->b;
-        const struct tir_value bits = tokens_log2(p);
-        const struct tir_value up = att_plus(b, prefill_tile_tokens(p), -1);
-        return tir_shr(b, tir_add(b, most, up), bits);
-    }
-    return tir_div(&p->b, att_plus(&p->b, most, rows - 1), tir_i32(&p->b, rows));
+    struct tir_builder *const b = &p->b;
+    const int rows = (int)prefill_queries(p), waves = (int)p->tile->waves;
+    const struct tir_value most = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
+    if (p->work.gqa.id)
+        return tir_shr(b, att_plus(b, prefill_count_slices(p, most), waves - 1),
+                       tir_i32(b, (int)tir_bits(p->tile->waves)));
+    return tir_div(b, att_plus(b, most, rows - 1), tir_i32(b, rows));
 }
 
 /* True if an XCD works on all tiles of a head before tiles of the next head. With a causal mask the
@@ -89,16 +80,27 @@ static void find_tile_of_head(struct prefill *p, struct tile_number *t)
         att_xcd_item(b, order, tir_i32(b, 0), tir_mul(b, t->per_layer, layers));
     const struct tir_value in_layer = tir_div(b, item, layers);
     p->work.sequence = tir_div(b, item, tir_mul(b, layers, heads));
-    p->work.head = first_of_heads(p, tir_sub(b, in_layer, tir_mul(b, p->work.sequence, heads)));
+    set_head(p, tir_sub(b, in_layer, tir_mul(b, p->work.sequence, heads)));
     t->layer = tir_sub(b, item, tir_mul(b, in_layer, layers));
 }
 
-/* Sets work.kv_head from work.head. */
-static void find_kv_head(struct prefill *p)
+/* Returns the index (i32) of work tile t among the tiles of its head in the longest sequence. */
+static struct tir_value tile_of_head(struct prefill *p, const struct tile_number *t)
+{
+    const struct tir_value last = att_plus(&p->b, count_layers(p), -1);
+    return p->tile->ascending ? t->layer : tir_sub(&p->b, last, t->layer);
+}
+
+/* Sets the head of work tile t that set_head() did not set: work.kv_head, or work.head and
+ * work.row0. */
+static void find_other_head(struct prefill *p, const struct tile_number *t)
 {
     struct tir_builder *b = &p->b;
-    p->work.kv_head = p->v->gqa ? tir_div(b, p->work.head, tir_i32(b, p->v->gqa))
-                                : tir_div(b, p->work.head, tir_arg(b, ARG_GQA, TIR_I32));
+    if (p->work.gqa.id)
+        prefill_find_slices(p, tile_of_head(p, t));
+    else
+        p->work.kv_head = p->v->gqa ? tir_div(b, p->work.head, tir_i32(b, p->v->gqa))
+                                    : tir_div(b, p->work.head, tir_arg(b, ARG_GQA, TIR_I32));
 }
 
 /* Returns the number of workgroups of a launch of a persistent kernel; 0: the kernel is not
@@ -174,7 +176,7 @@ static void locate(struct prefill *p, struct tile_number *t)
     else
         find_sequence_and_head(p, t);
     if (!persistent)
-        find_kv_head(p);
+        find_other_head(p, t);
     const struct tir_value at = tir_shl(b, p->work.sequence, tir_i32(b, 2));
     load_tokens(p, ARG_CU_SEQLENS_Q, at, q);
     if (p->v->paged)
@@ -182,7 +184,7 @@ static void locate(struct prefill *p, struct tile_number *t)
     else
         load_tokens(p, ARG_CU_SEQLENS_K, at, k);
     if (persistent) {
-        find_kv_head(p);
+        find_other_head(p, t);
         const struct tir_value loaded[] = {p->work.kv_head, q[0], q[1], k[0], k[1]};
         tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
     }
@@ -191,11 +193,8 @@ static void locate(struct prefill *p, struct tile_number *t)
     p->work.kv_begin = k[0];
     p->work.kv_len = p->v->paged ? k[1] : tir_sub(b, k[1], k[0]);
     p->work.offset = tir_sub(b, p->work.kv_len, p->work.q_len);
-    const int rows = (int)prefill_queries(p);
-    const struct tir_value last = att_plus(b, count_layers(p), -1);
-    const struct tir_value before = p->tile->ascending ? t->layer : tir_sub(b, last, t->layer);
-    p->work.row0 =
-        p->work.head_bits.id ? tir_shl(b, before, tokens_log2(p)) : att_times(b, before, rows);
+    if (!p->work.gqa.id)
+        p->work.row0 = att_times(b, tile_of_head(p, t), (int)prefill_queries(p));
 }
 
 /* Returns the indices of the work tile at the workgroup's place in the grid. */
@@ -207,7 +206,7 @@ static struct tile_number grid_tile(struct prefill *p)
     const struct tir_value per_layer = tir_mul(b, heads, batch);
     const struct tir_value before = tir_mul(b, tir_block_id(b, 1), heads);
     const struct tir_value in_layer = tir_add(b, before, tir_block_id(b, 0));
-    if (!p->work.head_bits.id)
+    if (!p->work.gqa.id)
         return (struct tile_number){in_layer, per_layer, tir_block_id(b, 2)};
     return (struct tile_number){tir_add(b, tir_mul(b, tir_block_id(b, 2), per_layer), in_layer),
                                 tir_mul(b, count_heads(p), batch), tir_i32(b, 0)};
@@ -409,7 +408,7 @@ static void walk_all(struct prefill *p, void (*attend)(struct prefill *))
     const struct tir_value all = tir_mul(b, first.per_layer, count_layers(p));
     /* With several heads in a work tile, the grid may have workgroups after the last tile: it
      * counts tiles of one head. */
-    const bool shares = p->work.head_bits.id != 0;
+    const bool shares = p->work.gqa.id != 0;
     struct tir_value there = {0}, number = order;
     if (shares) {
         there = tir_cmp_lt(b, order, all);
@@ -479,7 +478,7 @@ void prefill_walk_tiles(struct prefill *p, void (*attend)(struct prefill *))
         return;
     }
     struct tile_number only = grid_tile(p);
-    if (p->work.head_bits.id) {
+    if (p->work.gqa.id) {
         walk_shared(p, &only, attend);
         return;
     }

@@ -3,8 +3,10 @@
  * Tests the machine code of every tile of prefill on every target. Results are tested by `attnc
  * verify`.
  */
+#include "ir/interp.h"
 #include "targets/tgt.h"
 #include "templates/prefill/prefill.h"
+#include "templates/workgroup/scalar.h"
 #include "tests/templates/kernel.h"
 
 #include <string.h>
@@ -195,6 +197,81 @@ TEST_IN("no mask", work_tiles_of_windows_and_chunks_share_heads)
         att_set(&padded, ATT_MASK, ATT_MASK_WINDOW);
         assert_int_equal(shares_heads(&padded, m), !strcmp(m->name, "gfx942"));
     }
+}
+
+enum { N_WAVES = 8, N_LANES = 64, N_FOUND = 3 /* numbers that store_slices() stores */ };
+
+/* Stores three numbers of each wave to argument `out`: the head and the first token of its slice,
+ * and the tokens of the tile. The tile is work tile `tile` of KV head `kv_head`. */
+static void store_slices(struct prefill *p, int kv_head, int tile)
+{
+    struct tir_builder *const b = &p->b;
+    prefill_find_heads(p);
+    p->work.kv_head = tir_i32(b, kv_head);
+    prefill_find_slices(p, tir_i32(b, tile));
+    const struct tir_value wave = tir_wave_id(b);
+    const struct tir_value past = att_times(b, wave, (int)p->tile->rows);
+    struct tir_value all[N_FOUND] = {prefill_own_head(p)};
+    all[1] = tir_add(b, prefill_first_row(p), past);
+    all[2] = prefill_tile_tokens(p);
+    struct tir_layout l = {.lane_bits = 6};
+    for (unsigned i = 0; i < 6; i++)
+        l.basis[i] = TIR_RC(0, 1u << i);
+    const struct tir_type type = tir_tile(b->f, TIR_I32, 1, N_LANES, &l);
+    const int bytes = N_LANES * (int)sizeof(int32_t);
+    const struct tir_view out = att_view(
+        b, tir_arg(b, "out", TIR_I64), tir_i32(b, N_WAVES * N_FOUND), tir_i32(b, bytes), bytes, 0);
+    for (int i = 0; i < N_FOUND; i++) {
+        const struct tir_value row = att_plus(b, att_times(b, wave, N_FOUND), i);
+        tir_tile_store(b, out, row, tir_splat(b, all[i], type));
+    }
+    tir_return(b);
+}
+
+/* Runs store_slices() in the interpreter, with `gqa` query heads of each KV head. */
+static void find_slices(int gqa, int kv_head, int tile, int32_t found[][N_FOUND][N_LANES])
+{
+    const struct tir_machine *const m = &tgt_find("gfx942")->machine;
+    const int32_t heads = gqa * (kv_head + 1);
+    struct att_variant v = variant(m->name, head_dims[1]);
+    struct att_tile t;
+    att_set(&v, ATT_MASK, ATT_MASK_WINDOW);
+    assert_true(att_find_tile(&v, m, &t, NULL));
+    struct prefill p = prefill_with_tile(&v, m, &t);
+    struct tir_func *const f = tir_func_create("test", m, N_WAVES);
+    p.b = tir_at_end(f, f->body);
+    store_slices(&p, kv_head, tile);
+    uint8_t kernarg[64] = {0};
+    for (uint32_t i = 0; i < f->n_args; i++) {
+        uint8_t *const at = kernarg + f->args[i].offset;
+        if (f->args[i].dtype == TIR_I64)
+            memcpy(at, &(void *){found}, sizeof(void *));
+        else
+            memcpy(at, strcmp(f->args[i].name, ARG_GQA) ? &heads : &gqa, sizeof(heads));
+    }
+    char why[TIR_WHY];
+    if (!tir_interpret(f, kernarg, sizeof(kernarg), (const unsigned[]){1, 1, 1}, why))
+        fail_msg("%s", why);
+    tir_func_destroy(f);
+}
+
+/* Work tiles have all slices of a KV head one after the other, heads inner, at any GQA ratio. With
+ * 5 heads a tile has at most 96 tokens. */
+TEST_IN("no mask", slices_of_a_kv_head_follow_each_other)
+{
+    static const int ratios[] = {1, 2, 3, 5, 7, 8, 12, 16, 255, 256};
+    for (unsigned i = 0; i < sizeof(ratios) / sizeof(ratios[0]); i++)
+        for (int tile = 0; tile < 40; tile += tile < 5 ? 1 : 17) {
+            const int gqa = ratios[i], kv_head = 2, first = tile * N_WAVES;
+            int32_t found[N_WAVES][N_FOUND][N_LANES];
+            find_slices(gqa, kv_head, tile, found);
+            for (int n = 0; n < N_WAVES; n++) {
+                const int last = first + N_WAVES - 1;
+                assert_int_equal(found[n][0][0], kv_head * gqa + (first + n) % gqa);
+                assert_int_equal(found[n][1][0], (first + n) / gqa * 32);
+                assert_int_equal(found[n][2][0], (last / gqa - first / gqa + 1) * 32);
+            }
+        }
 }
 
 /* Windows over pages have a kernel for up to 256 keys. On gfx950 it takes up to 512 keys if pages
