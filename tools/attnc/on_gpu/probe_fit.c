@@ -22,7 +22,10 @@ struct fit {
     /* Results on the GPU; a median of 0: not measured. */
     struct probe_result measured[MOST_PROBES];
     double values[MOST_PROBES]; /* present value of each probe's parameter */
-    char why[200];              /* the first failure of the simulator; "": none */
+    /* The last parameters with which each probe was simulated, and the result; "": none. */
+    char simulated[MOST_PROBES][TEXT];
+    double shown[MOST_PROBES];
+    char why[200]; /* the first failure of the simulator; "": none */
 };
 
 /* Returns the row of the target's parameters for the one that probe `i` measures; a row without a
@@ -36,19 +39,23 @@ static const struct tgt_parameter *find_row(const struct fit *f, size_t i)
 }
 
 /* Returns the result of probe `which` on the simulator with its parameter set to `value` and the
- * others at f->values. Returns 0 after a failure. */
+ * others at f->values. A repeated request takes the stored result. Returns 0 after a failure. */
 static double model(struct fit *f, size_t which, double value)
 {
     char text[TEXT];
     size_t at = 0;
-    double shown = 0;
     for (size_t i = 0; i < probe_count && at < TEXT; i++)
         if (f->measured[i].median > 0)
             at += (size_t)snprintf(text + at, TEXT - at, "%s%s=%.7g", at ? "," : "",
                                    probes[i].parameter, i == which ? value : f->values[i]);
-    if (!f->why[0] && !probe_model(&probes[which], text, &shown, f->why))
-        shown = 0;
-    return shown;
+    if (f->why[0])
+        return 0;
+    if (strcmp(f->simulated[which], text)) {
+        strcpy(f->simulated[which], text);
+        if (!probe_model(&probes[which], text, &f->shown[which], f->why))
+            f->shown[which] = 0;
+    }
+    return f->shown[which];
 }
 
 /* True if `shown`, a simulated result of probe `i`, is within the measured interval, widened by 0.1
@@ -71,15 +78,11 @@ static struct point try_value(struct fit *f, size_t i, double value)
     return (struct point){value, model(f, i, value)};
 }
 
-/* Returns the next value to try between two results that enclose the measurement. This is where
- * the line through both reaches it, or the middle. Takes a whole number if several are between the
- * two. */
-static double choose_value(const struct point *low, const struct point *high, double measured,
-                           bool middle)
+/* Returns the next value to try between two results that enclose the measurement: the place that
+ * divides the range as `part` does. Takes a whole number if several are between the two. */
+static double choose_value(const struct point *low, const struct point *high, double part)
 {
-    const double width = high->value - low->value;
-    const double part = (measured - low->shown) / (high->shown - low->shown);
-    const double next = low->value + width * (middle ? 0.5 : part);
+    const double width = high->value - low->value, next = low->value + width * part;
     const double whole = round(next);
     return width > 2 && whole > low->value && whole < high->value ? whole : next;
 }
@@ -98,27 +101,31 @@ static bool equals(double shown, double measured)
 }
 
 /* Narrows the range of parameter i until the simulator reproduces the measurement. Every probe is
- * monotonic in its parameter and most are linear. Bisects after two lines that do not halve the
- * range. Returns the best result. */
+ * monotonic in its parameter and most are linear, so the line between the two ends decides. An end
+ * that stays for several steps gets half the weight at each (the Illinois method: Dowell and
+ * Jarratt, BIT 11, 1971). Returns the best result. */
 static struct point search(struct fit *f, size_t i, struct point low, struct point high)
 {
     const double measured = f->measured[i].median, least = (high.value - low.value) / (1 << STEPS);
     const bool rises = high.shown > low.shown;
-    unsigned slow = 0;
+    double of_low = 1, of_high = 1;
+    int side = 0; /* end that the last step replaced; 0: no step yet */
     struct point best = low;
     if (fabs(high.shown - measured) < fabs(low.shown - measured))
         best = high;
     while (encloses(&low, &high, measured) && !equals(best.shown, measured) &&
            high.value - low.value > least && !f->why[0]) {
-        const double width = high.value - low.value;
-        const struct point p = try_value(f, i, choose_value(&low, &high, measured, slow == 2));
-        if ((p.shown < measured) == rises)
-            low = p;
-        else
-            high = p;
+        const double before = of_low * (measured - low.shown),
+                     after = of_high * (high.shown - measured);
+        const struct point p =
+            try_value(f, i, choose_value(&low, &high, before / (before + after)));
+        const bool is_low = (p.shown < measured) == rises;
+        of_high = !is_low ? 1 : side < 0 ? of_high / 2 : of_high;
+        of_low = is_low ? 1 : side > 0 ? of_low / 2 : of_low;
+        *(is_low ? &low : &high) = p;
+        side = is_low ? -1 : 1;
         if (fabs(p.shown - measured) < fabs(best.shown - measured))
             best = p;
-        slow = slow < 2 && high.value - low.value > width / 2 ? slow + 1 : 0;
     }
     return best;
 }
@@ -138,6 +145,8 @@ static struct point round_value(struct fit *f, size_t i, struct point found)
         const bool better = fabs(p.shown - measured) < fabs(best.shown - measured);
         if (agrees(f, i, p.shown) && (better || best.value == found.value))
             best = p;
+        if (equals(p.shown, measured))
+            break;
     }
     return best;
 }
@@ -150,7 +159,11 @@ static bool fit_one(struct fit *f, size_t i)
     const struct point before = try_value(f, i, f->values[i]);
     if (agrees(f, i, before.shown))
         return false;
-    const struct point low = try_value(f, i, row->low), high = try_value(f, i, row->high);
+    struct point low = before, high = try_value(f, i, row->high);
+    if (!encloses(&low, &high, measured)) {
+        low = try_value(f, i, row->low);
+        high = encloses(&low, &before, measured) ? before : high;
+    }
     const struct point found = round_value(f, i, search(f, i, low, high));
     if (fabs(found.shown - measured) >= fabs(before.shown - measured))
         return false;
@@ -236,7 +249,7 @@ static int read_results(struct fit *f, const char *path)
 int probes_fit(const char *file, const char *simulator)
 {
     char text[64];
-    struct fit f = {0};
+    static struct fit f;
     const int code = read_results(&f, file);
     if (code != EXIT_GOOD)
         return code;
