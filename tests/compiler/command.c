@@ -57,11 +57,22 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
     return remove(path);
 }
 
+static char kernels[] = "/tmp/attnc-kernels-XXXXXX"; /* folder that `cache` links to */
+static bool has_kernels;
+
+/* Removes the folder of kernels when the program ends. */
+static void remove_kernels(void) { nftw(kernels, remove_one, 8, FTW_DEPTH | FTW_PHYS); }
+
 int setup(void **state)
 {
     char *dir = strdup("/tmp/attnc-test-XXXXXX");
     *state = dir;
-    return mkdtemp(dir) && chdir(dir) == 0 ? 0 : -1;
+    if (!has_kernels) {
+        has_kernels = mkdtemp(kernels) != NULL;
+        if (!has_kernels || atexit(remove_kernels) != 0)
+            return -1;
+    }
+    return mkdtemp(dir) && chdir(dir) == 0 && symlink(kernels, "cache") == 0 ? 0 : -1;
 }
 
 int teardown(void **state)

@@ -29,7 +29,8 @@ void end_run(struct run *r);
  * its standard error `err`. */
 void expect(const char *args, int status, const char *out, const char *err);
 
-/** Creates a fresh directory and enters it; teardown() removes it. Both are cmocka's fixtures. */
+/** Creates a fresh directory and enters it; teardown() removes it. Its `cache` is a link to a
+ * folder of kernels that all tests of the program share. Both are cmocka's fixtures. */
 int setup(void **state);
 int teardown(void **state);
 

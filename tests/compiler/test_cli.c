@@ -339,7 +339,7 @@ TEST(no_output_replaces_an_input)
     expect_file("hook.c", hook);
     expect("describe c.json -o c.json", 1, "", "c.json: is an input");
     expect_file("c.json", config);
-    expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
+    expect("build d.yaml -o p.pack -q --cache cache", 0, "", "");
     size_t before, after;
     char *bytes = read_file("p.pack", &before), *same;
     expect("extract p.pack prefill_bf16_d80_gfx942 -o p.pack", 1, "", "p.pack: is an input");
@@ -371,12 +371,12 @@ TEST(an_output_with_the_same_bytes_is_left_alone)
     write_file("d.yaml", good);
     const struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
     struct stat st;
-    expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
+    expect("build d.yaml -o p.pack -q --cache cache", 0, "", "");
     assert_int_equal(utimensat(AT_FDCWD, "p.pack", long_ago, 0), 0);
-    expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
+    expect("build d.yaml -o p.pack -q --cache cache", 0, "", "");
     assert_int_equal(stat("p.pack", &st), 0);
     assert_int_equal(st.st_mtime, 1000);
-    expect("build d.yaml -o p.pack -q --cache c --only *942", 0, "", "");
+    expect("build d.yaml -o p.pack -q --cache cache --only *942", 0, "", "");
     assert_int_equal(stat("p.pack", &st), 0);
     assert_int_not_equal(st.st_mtime, 1000);
 }
@@ -433,7 +433,7 @@ TEST(a_file_that_is_no_description_is_told_apart)
     expect("build open.yaml -o x", 1, "", "the '[' of line 3, column 9, is open here");
     write_file("broken.json", "{ \"targets\": [\"gfx942\", }");
     expect("build broken.json -o x", 1, "", "not JSON: ");
-    expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
+    expect("build d.yaml -o p.pack -q --cache cache", 0, "", "");
     expect("build p.pack -o x", 1, "", "p.pack: error: a pack, not a description; `attnc list`");
     expect("trace d.yaml x", 1, "", "d.yaml: ");
     expect("trace p.pack prefill_bf16_d80_gfx924", 1, "",
@@ -504,8 +504,8 @@ TEST(every_command_speaks_json)
 TEST(packs_are_compared)
 {
     write_file("d.yaml", good);
-    expect("build d.yaml -o a.pack -q --cache c", 0, "", "");
-    expect("build d.yaml -o b.pack -q --cache c --only *950", 0, "", "");
+    expect("build d.yaml -o a.pack -q --cache cache", 0, "", "");
+    expect("build d.yaml -o b.pack -q --cache cache --only *950", 0, "", "");
     expect("diff a.pack a.pack", 0, "0 kernels differ, 2 are the same", "");
     expect("diff a.pack b.pack", 1, "- prefill_bf16_d80_gfx942\n1 kernels differ, 1 are", "");
     expect("diff b.pack a.pack", 1, "+ prefill_bf16_d80_gfx942\n", "");
@@ -526,7 +526,7 @@ TEST(packs_are_compared_by_key)
                  "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 80, tile: %s }]\n",
                  names[i]);
         write_file("tile.yaml", text);
-        snprintf(command, sizeof(command), "build tile.yaml -o %s.pack -q --cache c", names[i]);
+        snprintf(command, sizeof(command), "build tile.yaml -o %s.pack -q --cache cache", names[i]);
         expect(command, 0, "", "");
     }
     expect("diff auto.pack 8.pack", 1, "+ prefill_bf16_d80_tile8_gfx942\n2 kernels differ, 0 ", "");
@@ -534,7 +534,7 @@ TEST(packs_are_compared_by_key)
     expect("diff 8.pack 9.pack --by-key", 1, "8_gfx942 -> prefill_bf16_d80_tile9_gfx942: code", "");
     expect_json("diff 8.pack 9.pack --by-key --json", 1, "\"new_name\": \"prefill_bf16_d80_tile9");
     write_file("wide.yaml", "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 96 }]\n");
-    expect("build wide.yaml -o wide.pack -q --cache c", 0, "", "");
+    expect("build wide.yaml -o wide.pack -q --cache cache", 0, "", "");
     expect("diff wide.pack auto.pack --by-key", 1, "2 kernels differ, 0 are the same", "");
 }
 
@@ -542,7 +542,7 @@ TEST(packs_are_compared_by_key)
 TEST(a_report_is_one_page)
 {
     write_file("d.yaml", good);
-    expect("build d.yaml -o a.pack -q --cache c", 0, "", "");
+    expect("build d.yaml -o a.pack -q --cache cache", 0, "", "");
     expect("report a.pack -o a.html --no-verify -j 2", 0, "", "");
     char *data = page_data("a.html");
     assert_non_null(strstr(data, "\"verification\": null"));
