@@ -179,7 +179,7 @@ def more_queries_have_a_kernel_of_their_own():
 
 def chunks_are_planned_as_tiles():
     # windows of 256 keys: a plan of shorter ones saves less than it costs
-    s = step("wider.json --tp 2 --context 4000 --batch 4 --queries 200")
+    s = step("wider.json --tp 2 --context 1000 --batch 4 --queries 100")
     window, full = s["layers"]
     assert ops(full) == ["rope_qk_norm_cache", "prefill"], full
     assert [(w["launches"], w["taken"]) for w in full["ways"]] == [(1, True), (2, False), (1, False)], full["ways"]
@@ -187,7 +187,7 @@ def chunks_are_planned_as_tiles():
     tile = re.search(r",q_tile=(\d+)", prefill["shape"])[1]
     plan = next(p for p in s["plans"] if "window" not in p["shape"])
     assert "_planned" in prefill["kernel"] and "_tiles_" in plan["kernel"], (prefill, plan)
-    assert "_one_launch" in prefill["kernel"] and f"q=200,q_tile={tile}," in plan["shape"], plan
+    assert "_one_launch" in prefill["kernel"] and f"q=100,q_tile={tile}," in plan["shape"], plan
     # A layer with a short window has tiles of fewer rows and more lists, since several workgroups share a compute unit.
     small, shape = window["launches"][1]["shape"], prefill["shape"]
     sizes = [[int(re.search(rf",{name}=(\d+)", s)[1]) for s in (small, shape)] for name in ("q_tile", "lists")]
