@@ -4,6 +4,7 @@
 #include "templates/workgroup/scalar.h"
 
 #include <float.h>
+#include <math.h>
 
 static const float LOWEST = -3e38f;
 
@@ -175,6 +176,23 @@ struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct at
     const struct tir_value divisor = tir_max(b, e.l, tir_float_like(b, e.l, FLT_MIN));
     e.inverse = tir_mul(b, factor, tir_rcp(b, divisor));
     return e;
+}
+
+struct tir_type att_softmax_column(struct tir_builder *b, const struct att_softmax *s)
+{
+    const struct tir_layout l = tir_layout_transpose(tir_layout_of(b->f, s->vector));
+    return tir_tile(b->f, TIR_F32, s->vector.cols, 1, &l);
+}
+
+struct tir_value att_softmax_sinks(struct tir_builder *b, const struct att_softmax *s,
+                                   struct tir_value head, struct tir_value final)
+{
+    const struct tir_value wide = tir_convert(b, head, TIR_I64);
+    const struct tir_value sink = tir_tile_gather(b, tir_arg(b, ARG_SINKS, TIR_I64),
+                                                  tir_shl(b, wide, tir_int_like(b, wide, 2)),
+                                                  tir_i32(b, 0), att_softmax_column(b, s));
+    return tir_select(b, final, tir_transpose(b, sink),
+                      tir_splat(b, tir_f32(b, -INFINITY), s->vector));
 }
 
 struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax_end *e)

@@ -125,15 +125,11 @@ void mla_exchange_take_lds(struct mla *s, unsigned blocks)
     s->lds.scales = tir_lds_buffer(b, s->lds.p_places * exponents_bytes(s), 16);
 }
 
-/* Returns the LDS address (i32) of block `block` (i32) in `buffer`, which has s->lds.p_places
- * places: one for all blocks, or two between which blocks alternate. `bytes`: bytes of a place. */
+/* Returns the LDS address (i32) of block `block` (i32) in a ring of s->lds.p_places buffers. */
 static struct tir_value ring_buffer(struct mla *s, struct tir_value buffer, struct tir_value block,
                                     unsigned bytes)
 {
-    struct tir_builder *const b = &s->d.b;
-    if (s->lds.p_places < 2)
-        return buffer;
-    return tir_add(b, buffer, att_times(b, tir_and(b, block, tir_i32(b, 1)), (int)bytes));
+    return att_ring_buffer(&s->d.b, buffer, block, s->lds.p_places, bytes);
 }
 
 /* Returns the LDS address (i32) of block `block`'s weights, at which weights_map() begins for the

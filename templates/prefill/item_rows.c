@@ -11,8 +11,6 @@
  */
 #include "templates/prefill/item_rows.h"
 
-#include <math.h>
-
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -201,21 +199,12 @@ void prefill_await_q_reads(struct prefill *p)
 
 /* ---- Results and partials of an item ---- */
 
-/* Returns the sink (f32) of each row's head, in the layout of m and l. If `final` (i1) is false,
- * all are -infinity, since a partial has no sink. */
+/* Returns the sink (f32) of each row's head: att_softmax_sinks(). */
 static struct tir_value sinks(struct prefill *p, struct tir_value final)
 {
-    struct tir_builder *b = &p->b;
-    const struct tir_type vector = p->attention.softmax.vector;
-    const struct tir_layout l = tir_layout_transpose(tir_layout_of(b->f, vector));
-    const struct tir_type t = tir_tile(b->f, TIR_F32, vector.cols, 1, &l);
-    const struct prefill_rows r = rows_of(p, t);
-    const struct tir_value head = tir_convert(b, r.head, TIR_I64);
-    const struct tir_value sink =
-        tir_tile_gather(b, tir_arg(b, ARG_SINKS, TIR_I64),
-                        tir_shl(b, head, tir_int_like(b, head, 2)), tir_i32(b, 0), t);
-    return tir_select(b, final, tir_transpose(b, sink),
-                      tir_splat(b, tir_f32(b, -INFINITY), vector));
+    const struct att_softmax *const s = &p->attention.softmax;
+    const struct prefill_rows r = rows_of(p, att_softmax_column(&p->b, s));
+    return att_softmax_sinks(&p->b, s, r.head, final);
 }
 
 /* Returns the byte offset (i64) of each row of a tile of type t in a tensor with strides s. Rows

@@ -140,16 +140,6 @@ static void move_rows(struct prefill *p, int queue, const struct prefill_tensor 
 
 /* ---- Tiles of K: places in LDS, copies and reads ---- */
 
-/* Returns the LDS address (i32) of the buffer of tile `tile` (i32: index) in a ring of n buffers of
- * `bytes` bytes. n is a power of two. `buffer` (i32): LDS address of the ring. */
-static struct tir_value ring_buffer(struct prefill *p, struct tir_value buffer,
-                                    struct tir_value tile, unsigned n, unsigned bytes)
-{
-    struct tir_builder *b = &p->b;
-    const struct tir_value which = tir_and(b, tile, tir_i32(b, (int)n - 1));
-    return tir_add(b, buffer, att_times(b, which, (int)bytes));
-}
-
 /* Returns the LDS address (i32) to which the wave copies panel n of tile `tile` (i32: index) of K.
  * If the tile has halves, n is the first panel, and waves that copy the second half get the second
  * panel's address. */
@@ -158,7 +148,7 @@ static struct tir_value k_buffer(struct prefill *p, const struct prefill_panel *
 {
     const struct tir_value to =
         prefill_has_halves(p) ? tir_select(&p->b, p->second, n[1].buffer, n[0].buffer) : n->buffer;
-    return ring_buffer(p, to, tile, p->k.tiles, prefill_k_bytes(p, n));
+    return att_ring_buffer(&p->b, to, tile, p->k.tiles, prefill_k_bytes(p, n));
 }
 
 /* Returns the LDS address (i32) of the panel of tile `tile` (i32) of K that the wave multiplies
@@ -167,7 +157,7 @@ static struct tir_value k_source(struct prefill *p, const struct prefill_panel *
                                  struct tir_value tile)
 {
     const struct tir_value from = n->read_from.id ? n->read_from : n->buffer;
-    return ring_buffer(p, from, tile, p->k.tiles, prefill_k_bytes(p, n));
+    return att_ring_buffer(&p->b, from, tile, p->k.tiles, prefill_k_bytes(p, n));
 }
 
 /* Issues the copy to LDS, or the loads to registers, of panel n of tile `tile` (i32: index) of K,
@@ -243,8 +233,9 @@ static struct tir_value read_panel(struct prefill *p, const struct prefill_panel
  * the ring of V's tiles. */
 static struct tir_value tile_of_v(struct prefill *p, struct tir_value buffer, struct tir_value tile)
 {
-    return p->value.tiles == 1 ? buffer
-                               : ring_buffer(p, buffer, tile, p->value.tiles, prefill_v_bytes(p));
+    return p->value.tiles == 1
+               ? buffer
+               : att_ring_buffer(&p->b, buffer, tile, p->value.tiles, prefill_v_bytes(p));
 }
 
 /* Returns the LDS address (i32) to which the wave copies tile `tile` (i32: index) of V: all

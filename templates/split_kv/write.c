@@ -11,8 +11,6 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-#include <math.h>
-
 struct tir_type split_kv_in_order(struct split_kv *d)
 {
     struct tir_layout l = tir_layout_sort_regs(tir_layout_of(d->b.f, d->output));
@@ -111,19 +109,12 @@ static struct tir_value place_rows(struct split_kv *d, struct tir_type t,
     return tir_select(b, r.valid, at, tir_int_like(b, at, -1));
 }
 
-/* Loads the sink (f32) of each column's head; -infinity if `final` (i1) is false, since a partial
- * has no sink. */
+/* Returns the sink (f32) of each column's head: att_softmax_sinks(). */
 static struct tir_value sinks(struct split_kv *d, struct tir_value final)
 {
-    struct tir_builder *b = &d->b;
-    const struct tir_type t = transposed(d, d->attention.softmax.vector);
-    const struct split_kv_rows r = rows_of(d, t);
-    const struct tir_value head = tir_convert(b, r.head, TIR_I64);
-    const struct tir_value sink =
-        tir_tile_gather(b, tir_arg(b, ARG_SINKS, TIR_I64),
-                        tir_shl(b, head, tir_int_like(b, head, 2)), tir_i32(b, 0), t);
-    return tir_select(b, final, tir_transpose(b, sink),
-                      tir_splat(b, tir_f32(b, -INFINITY), d->attention.softmax.vector));
+    const struct att_softmax *const s = &d->attention.softmax;
+    const struct split_kv_rows r = rows_of(d, att_softmax_column(&d->b, s));
+    return att_softmax_sinks(&d->b, s, r.head, final);
 }
 
 struct split_kv_places split_kv_load_places(struct split_kv *d, enum split_kv_kind kind)

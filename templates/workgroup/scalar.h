@@ -60,6 +60,16 @@ static inline struct tir_value att_modulo(struct tir_builder *b, struct tir_valu
     return tir_and(b, a, tir_int_like(b, a, n - 1));
 }
 
+/** Returns the LDS address (i32) of buffer number i modulo n (i: i32) in a ring of n buffers of
+ * `bytes` bytes. n is a power of two. `first` (i32): LDS address of buffer 0. */
+static inline struct tir_value att_ring_buffer(struct tir_builder *b, struct tir_value first,
+                                               struct tir_value i, unsigned n, unsigned bytes)
+{
+    if (n == 1)
+        return first;
+    return tir_add(b, first, att_times(b, att_modulo(b, i, (int)n), (int)bytes));
+}
+
 /** Returns a / n, rounded down, for i32 from 0 to 2^24 - 1, both scalars or both tiles. With this
  * bound, a division takes a third of the instructions of a division of any i32. */
 static inline struct tir_value att_divide_short(struct tir_builder *b, struct tir_value a,
