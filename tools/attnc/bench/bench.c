@@ -90,9 +90,10 @@ static int read_real(const char *option, const char *text, double least, double 
 static int choose_device(struct bench *b)
 {
     char why[200] = "";
-    if (args.device && strcmp(args.device, "hip") && strcmp(args.device, "sim"))
-        return complain(EXIT_USER, "--device is hip or sim, not '%s'", args.device);
-    if (args.device && !strcmp(args.device, "sim"))
+    bool hip = true;
+    if (read_device_name(args.device, &hip))
+        return EXIT_USER;
+    if (!hip)
         return EXIT_GOOD;
     b->hip = probe_gpu(b->pack, &b->gpu, why);
     if (args.device && !b->hip)

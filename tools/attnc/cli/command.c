@@ -178,6 +178,15 @@ int read_number(const char *command, const char *option, const char *text, long 
     return EXIT_GOOD;
 }
 
+int read_device_name(const char *text, bool *hip)
+{
+    if (text && strcmp(text, "hip") != 0 && strcmp(text, "sim") != 0)
+        return complain(EXIT_USER, "--device is hip or sim, not '%s'", text);
+    if (text)
+        *hip = !strcmp(text, "hip");
+    return EXIT_GOOD;
+}
+
 bool parse_jobs(const char *command, const char *text, unsigned *jobs)
 {
     long n = *jobs;

@@ -78,6 +78,10 @@ bool parse_options(const struct command *c, int *argc, char **argv, bool *help);
 int read_number(const char *command, const char *option, const char *text, long least, long most,
                 long *number);
 
+/** Reads `text`, the argument of --device: sets *hip to true for "hip", to false for "sim". Leaves
+ * *hip unchanged if `text` is NULL. Returns EXIT_GOOD, or EXIT_USER after a message. */
+int read_device_name(const char *text, bool *hip);
+
 /** Reads `text`, the argument of -j, as a number from 1 to MAX_JOBS. Returns false after a message
  * that names the command. */
 bool parse_jobs(const char *command, const char *text, unsigned *jobs);

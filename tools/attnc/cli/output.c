@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "compiler/place_file.h"
+#include "compiler/read_file.h"
 #include "tools/attnc/cli/command.h"
 
 /* A file that this run reads or will write. It is known by its inode, or, if it does not exist yet,
@@ -144,20 +144,14 @@ static bool write_by_rename(const char *path, const void *bytes, size_t size)
     return attnc_place_file(fd, good, temporary, path);
 }
 
-/* True if `path`, with the status `st`, is a regular file that has exactly these bytes. */
-static bool holds(const char *path, const struct stat *st, const void *bytes, size_t size)
+bool file_holds(const char *path, const void *bytes, size_t size)
 {
-    if (!S_ISREG(st->st_mode) || (size_t)st->st_size != size || size == 0)
+    char *old;
+    size_t length;
+    if (!attnc_read_file(path, size, &old, &length))
         return false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    void *old = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (old == MAP_FAILED)
-        return false;
-    const bool same = memcmp(old, bytes, size) == 0;
-    munmap(old, size);
+    const bool same = length == size && memcmp(old, bytes, size) == 0;
+    free(old);
     return same;
 }
 
@@ -177,7 +171,8 @@ int write_output(const char *path, const void *bytes, size_t size)
         if (fd >= 0)
             good = close(fd) == 0 && good;
     } else {
-        good = holds(path, &st, bytes, size) || write_by_rename(path, bytes, size);
+        good = ((size_t)st.st_size == size && file_holds(path, bytes, size)) ||
+               write_by_rename(path, bytes, size);
     }
     if (good)
         return EXIT_GOOD;

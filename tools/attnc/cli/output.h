@@ -6,6 +6,7 @@
 #ifndef TOOLS_ATTNC_OUTPUT_H
 #define TOOLS_ATTNC_OUTPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -20,6 +21,9 @@ void note_input(const char *path);
  * that was checked before, and its directory must be writable. NULL and "-" (standard output)
  * always pass. Returns an exit_code after a message. */
 int check_output(const char *path);
+
+/** True if the file `path` has exactly these bytes. */
+bool file_holds(const char *path, const void *bytes, size_t size);
 
 /** Writes a file: a temporary file beside it is renamed when complete, so that a failure leaves the
  * old file.

@@ -395,12 +395,12 @@ static int choose_device(struct plan *plan)
 {
     static char simulator[4096];
     char why[200] = "";
-    if (args.device && strcmp(args.device, "hip") && strcmp(args.device, "sim"))
-        return complain(EXIT_USER, "--device is hip or sim, not '%s'", args.device);
-    const bool sim_only = args.device && !strcmp(args.device, "sim");
-    if (!sim_only && probe_gpu(plan->pack, &plan->found, why))
+    bool hip = true;
+    if (read_device_name(args.device, &hip))
+        return EXIT_USER;
+    if (hip && probe_gpu(plan->pack, &plan->found, why))
         return EXIT_GOOD;
-    if (args.device && !sim_only)
+    if (args.device && hip)
         return complain(EXIT_ENVIRONMENT,
                         "there is no AMD GPU to verify on (%s); "
                         "--device sim verifies on the simulator",

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "compiler/description.h"
 #include "compiler/hooks.h"
@@ -15,18 +16,6 @@
 
 /* Most bytes of a C file. */
 enum { MOST_BYTES = 16 << 20 };
-
-/* True if the file `path` does not exist, or has exactly the `size` bytes. */
-static bool is_free_or_same(const char *path, const char *bytes, size_t size)
-{
-    char *old;
-    size_t length;
-    if (!attnc_read_file(path, MOST_BYTES, &old, &length))
-        return errno == ENOENT;
-    const bool same = length == size && !memcmp(old, bytes, size);
-    free(old);
-    return same;
-}
 
 /* True if the path `rest`, which continues a folder's path with a slash, never leaves that folder.
  * Goes by the names, since the archive has no links. */
@@ -67,7 +56,7 @@ static int copy_file(const char *path, const char *base, const char *folder)
     int code = EXIT_GOOD;
     if (!attnc_make_parents(place)) /* first: `x/../a.h` opens only if x exists */
         code = complain(EXIT_ENVIRONMENT, "%s: %s", place, strerror(errno));
-    else if (!is_free_or_same(place, bytes, size))
+    else if (!access(place, F_OK) && !file_holds(place, bytes, size))
         code = complain(EXIT_USER, "on-gpu: the archive has another %s; rename one of them",
                         path + length + 1);
     else

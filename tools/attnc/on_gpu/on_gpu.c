@@ -184,10 +184,10 @@ static int find_device(struct visit *v)
 {
     static char simulator[PATH_MAX];
     char why[200];
-    const char *device = args.device ? args.device : "hip";
-    if (strcmp(device, "hip") != 0 && strcmp(device, "sim") != 0)
-        return complain(EXIT_USER, "--device is hip or sim, not '%s'", device);
-    if (!strcmp(device, "sim")) {
+    bool hip = true;
+    if (read_device_name(args.device, &hip))
+        return EXIT_USER;
+    if (!hip) {
         if (!gpu_find_simulator(simulator, sizeof(simulator)))
             return complain(EXIT_ENVIRONMENT, "this attnc was installed without the simulator");
         v->simulator = simulator;

@@ -101,14 +101,15 @@ static int find_simulator(char *path, size_t size)
 static int choose_device(struct call *c, char *path, size_t size)
 {
     char text[64];
+    bool hip = true;
     c->target = args.target ? args.target : "gfx942";
     if (!tgt_find(c->target))
         return complain(EXIT_USER, "probes: no target %s; `attnc help targets` lists them",
                         c->target);
-    if (!args.device || !strcmp(args.device, "hip"))
+    if (read_device_name(args.device, &hip))
+        return EXIT_USER;
+    if (hip)
         return EXIT_GOOD;
-    if (strcmp(args.device, "sim") != 0)
-        return complain(EXIT_USER, "--device is hip or sim, not '%s'", args.device);
     snprintf(text, sizeof(text), "target=%s,checks=off", c->target);
     setenv("HIPSIM", text, 1);
     c->library = path;

@@ -106,15 +106,16 @@ static int read_device(struct step_device *d)
 {
     double seconds = 5;
     char *end = NULL;
-    if (args.device && strcmp(args.device, "hip") && strcmp(args.device, "sim"))
-        return complain(EXIT_USER, "--device is hip or sim, not '%s'", args.device);
+    bool hip = false;
+    if (read_device_name(args.device, &hip))
+        return EXIT_USER;
     if (args.seconds)
         seconds = strtod(args.seconds, &end);
     if (end && (end == args.seconds || *end || !(seconds >= 0.01 && seconds <= 3600)))
         return complain(EXIT_USER, "step: expected --seconds to be 0.01 to 3600, saw '%s'",
                         args.seconds);
     *d = (struct step_device){
-        .hip = args.device && !strcmp(args.device, "hip"),
+        .hip = hip,
         .bench = {.race = {.warm_up = 3,
                            .least = 15,
                            .most = RACE_ROUNDS,

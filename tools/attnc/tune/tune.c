@@ -173,14 +173,14 @@ static int read_sweep(struct tune_sweep *s)
 static int read_device(struct tuning_run *r)
 {
     long finalists = 3, seconds = 10, flush = 512, patience = 120;
-    if (args.device && strcmp(args.device, "hip") && strcmp(args.device, "sim"))
-        return complain(EXIT_USER, "tune: --device is hip or sim, not '%s'", args.device);
-    if (read_number("tune", "finalists", args.finalists, 1, 15, &finalists) ||
+    bool hip = false;
+    if (read_device_name(args.device, &hip) ||
+        read_number("tune", "finalists", args.finalists, 1, 15, &finalists) ||
         read_number("tune", "seconds", args.seconds, 1, 3600, &seconds) ||
         read_number("tune", "flush", args.flush, 1, 65536, &flush) ||
         read_number("tune", "patience", args.patience, 1, 86400, &patience))
         return EXIT_USER;
-    r->sweep.gpu_races = args.device && !strcmp(args.device, "hip");
+    r->sweep.gpu_races = hip;
     r->sweep.finalists = (unsigned)finalists;
     r->sweep.race_seconds = (double)seconds;
     r->sweep.patience = (double)patience;
