@@ -259,12 +259,10 @@ HIP_EXPORT hipError_t hipDrvGraphAddMemFreeNode(hipGraphNode_t *node, hipGraph_t
 static hipError_t get_memory(hipGraphNode_t handle, enum hip_work_kind kind,
                              struct alloc_parameters *to)
 {
-    struct hipGraphNode *node = to ? hip_object_get(handle, HIP_GRAPH_NODE) : NULL;
+    struct hipGraphNode *node = to ? hip_graph_node_get(handle, kind) : NULL;
 
-    if (!node || node->work.kind != kind) {
-        hip_object_put(node);
+    if (!node)
         return hipErrorInvalidValue;
-    }
     const struct hip_graph_memory *m = node->work.memory;
     *to = (struct alloc_parameters){.pool = m->pool, .size = m->size, .pointer = m->pointer};
     hip_object_put(node);
