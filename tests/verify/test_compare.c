@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/unit_test.h"
+#include "tests/verify/result.h"
 #include "tools/verify/compare.h"
 
 enum { WIDTH = 64, KEYS = 64 };
@@ -25,17 +26,6 @@ static void compare_row(struct comparison *c, int task)
    at 0.5. */
 static struct verify_row verdict(int wrong, int steps)
 {
-    void *pointer;
-    const struct attn_tensor schema = {
-        .name = "out",
-        .pointer = &pointer,
-        .element = ATTN_BF16,
-        .needed = true,
-        .written = true,
-        .vector = 1,
-        .ndim = 3,
-        .dims = {{NULL, 1}, {NULL, 1}, {NULL, WIDTH}},
-    };
     static struct result r;
     const struct ref_attention attention = {.dim = WIDTH, .dim_v = WIDTH, .scale = 1};
     struct comparison c = {
@@ -47,8 +37,7 @@ static struct verify_row verdict(int wrong, int steps)
     };
     struct verify_row row = {0};
     r.reference = (struct ref_row){.keys = KEYS};
-    operand_init(&r.out, &schema, "gfx942");
-    operand_allocate(&r.out);
+    make_result(&r.out, ATTN_BF16, 1, 1, WIDTH);
     for (int d = 0; d < WIDTH; d++) {
         r.reference.out[d] = 0.5;
         r.reference.magnitude[d] = 1;
@@ -114,23 +103,6 @@ static void compare_setting(struct comparison *c, int task)
     compare_result(c, &at, &s->out, 0, &s->lse, AT(0), &s->reference);
 }
 
-static void prepare(struct operand *o, int element, int width)
-{
-    static void *pointer;
-    const struct attn_tensor schema = {
-        .name = "tensor",
-        .pointer = &pointer,
-        .element = element,
-        .needed = true,
-        .written = true,
-        .vector = 1,
-        .ndim = 3,
-        .dims = {{NULL, 1}, {NULL, 1}, {NULL, width}},
-    };
-    operand_init(o, &schema, "gfx942");
-    operand_allocate(o);
-}
-
 static struct verify_row verdict_of(const struct setting *setting, double expected_lse)
 {
     static struct setup s;
@@ -157,8 +129,8 @@ static struct verify_row verdict_of(const struct setting *setting, double expect
                                    .sum = {.squares = 1}};
     for (int i = 0; i < REF_DIRECTIONS; i++) /* bounds of sums are tested in test_mean.c */
         s.reference.drift[i].squares = 1;
-    prepare(&s.out, setting->element, WIDTH);
-    prepare(&s.lse, ATTN_F32, 1);
+    make_result(&s.out, setting->element, 1, 1, WIDTH);
+    make_result(&s.lse, ATTN_F32, 1, 1, 1);
     for (int d = 0; d < WIDTH; d++) {
         s.reference.out[d] = OUT;
         s.reference.magnitude[d] = MAGNITUDE;

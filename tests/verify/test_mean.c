@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/unit_test.h"
+#include "tests/verify/result.h"
 #include "tools/verify/call.h"
 #include "tools/verify/compare.h"
 #include "tools/verify/verify.h"
@@ -92,26 +93,14 @@ TEST(bounds_are_those_of_hoeffding)
  * however many elements have them. */
 TEST(results_that_come_again_count_once)
 {
-    static void *pointer;
-    static const struct attn_tensor schema = {
-        .name = "out",
-        .pointer = &pointer,
-        .element = ATTN_BF16,
-        .needed = true,
-        .written = true,
-        .vector = 1,
-        .ndim = 1,
-        .dims = {{NULL, 8}},
-    };
     struct verify_row row = {0};
     struct call *const c = calloc(1, sizeof(*c));
     struct operand out;
     c->row = &row;
-    operand_init(&out, &schema, "gfx942");
-    operand_allocate(&out);
+    make_result(&out, ATTN_BF16, 1, 1, 8);
     for (int i = 0; i < 80; i++) {
         const double expected = (i % 8 + 1) * (i % 16 < 8 ? 1 : -1);
-        call_compare_value(c, &out, AT(i % 8), expected + 0x1p-10, expected, 0x1p-8);
+        call_compare_value(c, &out, AT(0, 0, i % 8), expected + 0x1p-10, expected, 0x1p-8);
     }
     assert_true(c->means[MEAN_UP].scale == 8);
     assert_true(c->means[MEAN_UP].sum == 8 * 0x1p-10);
@@ -202,24 +191,6 @@ static void compare_rows(struct comparison *c, int task)
         compare_row(c, i);
 }
 
-static void prepare(struct operand *o, int64_t first, int64_t second, int64_t third)
-{
-    static void *pointer;
-    const struct attn_tensor schema = {
-        .name = "tensor",
-        .pointer = &pointer,
-        .element = ATTN_F32,
-        .needed = true,
-        .written = true,
-        .vector = 1,
-        .ndim = 3,
-        .dims = {{NULL, first}, {NULL, second}, {NULL, third}},
-    };
-    operand_init(o, &schema, "gfx942");
-    operand_allocate(o);
-    o->result = o->image;
-}
-
 static struct verify_row attend(const struct weights *w, void set(struct ref_attention *))
 {
     static struct attention a;
@@ -234,8 +205,9 @@ static struct verify_row attend(const struct weights *w, void set(struct ref_att
     struct verify_row row = {0};
     set(&attention);
     a.weights = w;
-    prepare(&a.out, ROWS, 1, DIM);
-    prepare(&a.lse, 1, ROWS, 1);
+    make_result(&a.out, ATTN_F32, ROWS, 1, DIM);
+    make_result(&a.lse, ATTN_F32, 1, ROWS, 1);
+    a.out.result = a.out.image, a.lse.result = a.lse.image;
     comparison_run(&c, &row);
     a.out.result = a.lse.result = NULL;
     operand_free(&a.out), operand_free(&a.lse);
