@@ -277,12 +277,14 @@ TEST(taken_branches_take_time)
  * wrong. This holds only for rounds without one. */
 TEST(a_loop_is_checked_again_after_a_matrix_instruction)
 {
-    expect(GFX942,
-           "s_mov_b32 s10, 0\nloop:\ns_cmp_eq_u32 s10, 0\ns_cbranch_scc1 over\n"
-           "v_mfma_f32_32x32x8_f16 v[0:15], v[32:33], v[34:35], v[16:31]\nover:",
-           10,
-           "v_mov_b32 v41, 0\nds_write_b32 v40, v1\ns_add_u32 s10, s10, 1\n"
-           "s_cmp_lt_u32 s10, 2\ns_cbranch_scc1 loop");
+#define ONCE(matrix) \
+    "s_mov_b32 s10, 0\nloop:\ns_cmp_eq_u32 s10, 0\ns_cbranch_scc1 over\n" matrix "\nover:"
+#define AGAIN                                                         \
+    "v_mov_b32 v60, 0\nds_write_b32 v50, v1\ns_add_u32 s10, s10, 1\n" \
+    "s_cmp_lt_u32 s10, 2\ns_cbranch_scc1 loop"
+    expect(GFX942, ONCE("v_mfma_f32_32x32x8_f16 v[0:15], v[32:33], v[34:35], v[16:31]"), 10, AGAIN);
+    expect(GFX950, ONCE("v_mfma_f32_32x32x64_f8f6f4 v[0:15], v[16:23], v[24:31], v[32:47]"), 19,
+           AGAIN);
 }
 
 int main(void) { return run_unit_tests(); }

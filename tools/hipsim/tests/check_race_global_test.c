@@ -84,6 +84,9 @@ TEST(redundant_waves_may_load)
 #define ELSEWHERE "v_add_u32 v5, 0x800, v1\n" STORE("v5")
     expect(2, 1, BEGIN FIRST_ADDS ELSEWHERE, BEGIN FIRST_ADDS);
     expect(2, 1, BEGIN OTHER_LATE FIRST_ADDS ELSEWHERE, BEGIN OTHER_LATE FIRST_ADDS);
+    /* The second wave has stored what it loaded before the first wave changes the dword. */
+#define FIRST_LATE "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 now\ns_sleep 100\nnow:\n"
+    expect(2, 1, BEGIN FIRST_LATE FIRST_ADDS ELSEWHERE, BEGIN FIRST_LATE FIRST_ADDS);
 #define TO_LDS(v) "ds_write_b32 v1, " v "\ns_waitcnt lgkmcnt(0)\n"
 #define TWICE "s_mov_b32 s14, 2\nagain:\n"
 #define AGAIN "s_sub_u32 s14, s14, 1\ns_cmp_lg_u32 s14, 0\ns_cbranch_scc1 again\n"
