@@ -509,9 +509,8 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     return tir_xor(b, tir_any(b, broken), tir_bool(b, true));
 }
 
-/* Returns the byte offset (i64) of each run in V of SHUFFLE, from the start of the group of x
- * tokens that has the run. A run is x adjacent tokens of one column, and each row of type `t` is a
- * run. */
+/* Returns the byte offset (i64) of each run of V in SHUFFLE. A run is x adjacent tokens of one
+ * column, and each row of type `t` is a run. Offsets begin at the run's group of x tokens. */
 static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
 {
     struct tir_builder *b = c->b;

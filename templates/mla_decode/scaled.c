@@ -37,8 +37,8 @@ struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x)
     return tir_ceil(b, tir_fma(b, top, exponent, tir_float_like(b, top, -MOST_WEIGHT)));
 }
 
-/* Returns the exponent e (log2) of each column that weights of the scores x are relative to. x:
- * scores of the wave's own keys. e is at least m - BYTE, so that the byte of the scale is not
+/* Returns for each column the exponent e (log2) to which the weights of the scores x are relative.
+ * x: scores of the wave's own keys. e is at least m - BYTE, so that the scale's byte is not
  * negative. */
 static struct tir_value own_exponent(struct mla *s, struct tir_value x, struct tir_value m)
 {
