@@ -339,4 +339,38 @@ TEST(long_forms_have_dpp)
     }
 }
 
+/* Scales of 8 bits are powers of two, or numbers with five or four exponent bits and three of the
+ * mantissa. The last code of each format is a NaN. */
+TEST(scales_have_formats)
+{
+    struct program p = program_new(GFX1250);
+    p.block = 32;
+    for (unsigned l = 0; l < 32; l++) {
+        for (unsigned i = 0; i < 32; i++)
+            p.v[8 + i][l] = 0x38383838; /* A and B have ones */
+        for (unsigned block = 0; block < 4; block++) {
+            p.v[40][l] |= ((15 + block) << 3 | l % 8) << 8 * block;      /* E5M3 */
+            p.v[41][l] |= ((7 - block) << 3 | (l + 3) % 8) << 8 * block; /* E4M3 */
+        }
+    }
+    p.v[40][5] = 3;       /* a denormal, and zeros */
+    p.v[40][6] |= 0xff;   /* NaN */
+    p.v[41][7] |= 0x7f00; /* NaN */
+    program_run(
+        &p, "v_wmma_scale_f32_16x16x128_f8f6f4 v[48:55], v[8:23], v[24:39], 0, v40, v41 "
+            "matrix_a_scale_fmt:MATRIX_SCALE_FMT_E5M3 matrix_b_scale_fmt:MATRIX_SCALE_FMT_E4M3\n");
+    for (unsigned m = 0; m < 16; m++) {
+        for (unsigned n = 0; n < 16; n++) {
+            const float got = float_of(p.v[48 + m % 8][m / 8 * 16 + n]);
+            const double a = 8 + m % 8, b = 8 + (n + 3) % 8;
+            if (m == 6 || n == 7)
+                assert_true(isnan(got));
+            else if (m == 5)
+                assert_true((double)got == ldexp(32 * 3 * b, -14 - 3 - 3));
+            else
+                assert_true((double)got == 4 * 32 * a * b / 64);
+        }
+    }
+}
+
 int main(void) { return run_unit_tests(); }

@@ -668,6 +668,7 @@ TEST(runs_are_repeatable)
     for (unsigned i = 0; i < HIPSIM_STALL_COUNT; i++)
         sum += x.stall[i];
     assert_int_equal(sum, waves); /* every clock of every wave has a cause */
+    assert_int_equal(x.stall[HIPSIM_STALL_NONE], 0);
 }
 
 /* Instructions of 8 bytes are either inside one window, or start at 4 mod 8. In the second case
