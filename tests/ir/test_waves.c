@@ -3,6 +3,7 @@
  * Tests products that the waves of a workgroup share, by rows, by columns, or by both. They run in
  * the interpreter at both levels of the IR, and are compared with the sums.
  */
+#include "ir/address_map.h"
 #include "ir/interp.h"
 #include "ir/matrix.h"
 #include "tests/ir/fixture.h"
@@ -177,6 +178,42 @@ TEST(operands_that_all_waves_hold_have_no_wave_bits)
     assert_int_equal(split.wave_bits, 2);
     assert_int_equal(split.basis[tir_layout_bits(&split) - 2], 0);
     assert_int_equal(split.basis[tir_layout_bits(&split) - 1], TIR_RC(ROWS / 2, 0));
+}
+
+/* Copies 64 numbers to LDS in a branch that one wave takes. The other wave's operands name other
+ * numbers. */
+TEST(a_copy_is_made_by_the_waves_that_take_its_branch)
+{
+    enum { N = 64, BYTES = 4 };
+    for (unsigned test = 0; test < 4; test++) {
+        const unsigned wave = test / 2;
+        struct program p = begin((struct tir_waves){1, 0});
+        struct tir_builder *b = &p.b;
+        const struct tir_layout map = tir_row_major(N, 1);
+        const struct tir_layout l = tir_map_lanes(&map, &test_machine, 2, BYTES);
+        const struct tir_type t = tir_tile(p.f, TIR_I32, N, 1, &l);
+        const struct tir_value own = tir_wave_id(b), lds = tir_lds_buffer(b, N * BYTES, 16);
+        const struct tir_value before = tir_mul(b, own, tir_i32(b, N * BYTES));
+        const struct tir_value base =
+            tir_add(b, tir_arg(b, "a", TIR_I64), tir_convert(b, before, TIR_I64));
+        const struct tir_value taken = tir_cmp_eq(b, own, tir_i32(b, (int)wave));
+        struct tir_if only = tir_begin_if(b, taken, false, NULL, 0);
+        if (test % 2) {
+            const struct tir_rows rows = {base, tir_i64(b, BYTES), tir_i32(b, N), N, BYTES};
+            tir_tensor_to_lds(b, 0, &rows, lds, BYTES, 0);
+        } else {
+            const struct tir_value row = tir_row_index(b, t);
+            const struct tir_value at = tir_mul(b, row, tir_int_like(b, row, BYTES));
+            tir_gather_to_lds(b, 0, base, at, tir_i32(b, 0), lds, 0, t, &map);
+        }
+        tir_end_if(b, &only, NULL);
+        tir_barrier(b);
+        store(&p, tir_tile_lds_load(b, lds, t, &map), 1);
+        tir_return(b);
+        interpret(p.f);
+        assert_memory_equal(out, a_in + wave * N * BYTES / sizeof(a_in[0]), N * BYTES);
+        tir_func_destroy(p.f);
+    }
 }
 
 int main(void) { return run_unit_tests_after(fill); }

@@ -288,12 +288,20 @@ TEST(bytes_made_of_f32_are_rounded_and_saturate)
         keep(&k, make(&k, TIR_convert, tir_vec(TIR_FP8, 1), &one, 1, 0, 0, 0));
         keep(&k, make(&k, TIR_convert, tir_vec(TIR_I8, 4), &wide, 1, 0, 0, 0));
         keep(&k, make(&k, TIR_convert, tir_vec(TIR_I8, 1), &one, 1, 0, 0, 0));
+        struct tir_value last = make(&k, TIR_extract, tir_vec(TIR_F32, 3), &wide, 1, 1, 0, 0);
+        const struct tir_value bytes[] = {
+            make(&k, TIR_convert, tir_vec(TIR_FP8, 3), &last, 1, 0, 0, 0),
+            make(&k, TIR_convert, tir_vec(TIR_FP8, 1), &one, 1, 0, 0, 0),
+        };
+        keep(&k, make(&k, TIR_concat, tir_vec(TIR_FP8, 4), bytes, 2, 0, 0, 0));
         for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++)
             for (unsigned e = 0; e < 4; e++)
                 v.in[0][lane].f[e] = interesting_float((lane + 16 * e) % 64);
         compile_and_run(&k, &v, NULL, 0);
         for (unsigned lane = 0; lane < tir_lanes(&(*t)->machine); lane++) {
             const float *in = v.in[0][lane].f;
+            for (unsigned e = 0; e < 4; e++)
+                check_fp8(*t, in[e < 3 ? e + 1 : 1], v.out[5][lane].b[e]);
             for (unsigned e = 0; e < 4; e++) {
                 check_fp8(*t, in[e], v.out[0][lane].b[e]);
                 check_int8(in[e], (int8_t)v.out[3][lane].b[e]);
