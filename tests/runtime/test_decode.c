@@ -69,6 +69,9 @@ TEST(the_cheapest_kernel_that_covers_a_layer_is_taken)
         snprintf(text, sizeof(text), "has page_size any power of two instead of %d", others[i]);
         says(text);
     }
+    const struct attn_prefill_desc absent = plain_desc();
+    refused(attn_prefill_lookup(b.device, &absent, &op), ATTN_NO_KERNEL,
+            "the pack has no prefill kernel at all");
     d.cache.page_size = 64;
     d.q_len = 9;
     refused(attn_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL, "q_len");

@@ -505,6 +505,26 @@ TEST(files_are_opened_and_named_in_errors)
     free(bytes);
 }
 
+/* A file that loses its end while it is open is an error of reading, not of the pack. */
+TEST(a_file_that_becomes_shorter_is_named)
+{
+    char path[] = "test_pack_XXXXXX";
+    struct attn_kernel_info info = {.size = sizeof(info)};
+    struct attn_pack *pack;
+    size_t size;
+    struct attn_pack_header *h = make_pack(three, COUNT(three), &size);
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, h, size), size);
+    assert_int_equal(attn_pack_open(path, &pack), ATTN_OK);
+    unlink(path);
+    assert_int_equal(ftruncate(fd, (off_t)h->sections[ATTN_PACK_KERNELS].offset), 0);
+    assert_int_equal(attn_pack_kernel(pack, 0, &info), ATTN_IO);
+    says("it became shorter");
+    close(fd);
+    attn_pack_close(pack);
+    free(h);
+}
+
 TEST(null_arguments_are_refused)
 {
     struct attn_pack *pack;
