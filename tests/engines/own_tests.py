@@ -38,6 +38,28 @@ def environment(build, target):
     return dict(build_tree.environment(build, f"target={target}"), ATTN_HOOKS=str(HERE.parents[1] / "examples" / "hooks"))
 
 
+def read(path):
+    """Returns the results in a file whose last line may be unfinished."""
+    return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+
+
+def wait(process, target, out, period=20):
+    """Waits for a process that writes results to the file `out`. Each `period` seconds it prints their number, if that
+    changed. Returns the exit code, and kills the process at an interrupt."""
+    last = -1
+    while True:
+        try:
+            return process.wait(period)
+        except subprocess.TimeoutExpired:
+            results = read(out)
+        except BaseException:
+            process.kill()
+            raise
+        if len(results) != last:
+            last = len(results)
+            print(f"{target}: {last} cases in {sum(one[5] for one in results):.0f} CPU seconds", file=sys.stderr, flush=True)
+
+
 def run(suite, build, folder, checkout, target, rows):
     """Runs rows in another process. Returns [(file, function, case, kind, sentence, seconds)]. A row without any case
     ends the program."""
@@ -49,12 +71,14 @@ def run(suite, build, folder, checkout, target, rows):
         job = {"target": target, "checkout": str(checkout), "rows": rows, "out": str(out), "vllm": suite.engine == "vllm",
                "folder": str(tests)}
         command = [build_tree.python(build, folder), program, json.dumps(job)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              env=environment(build, target), cwd=folder, check=False)
-        results = [json.loads(line) for line in out.read_text().splitlines()]
+        log = pathlib.Path(work) / "log"
+        with open(log, "wb") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=folder,
+                                                         env=environment(build, target)) as process:
+            code = wait(process, target, out)
+        results, printed = read(out), log.read_text(errors="replace").splitlines()
     without = {one["file"] for one in rows} - {result[0] for result in results}
-    if done.returncode or without:
-        sys.exit("\n".join([*done.stdout.splitlines()[-40:], f"exit code {done.returncode}; no case of {sorted(without)}"]))
+    if code or without:
+        sys.exit("\n".join([*printed[-40:], f"exit code {code}; no case of {sorted(without)}"]))
     return results
 
 
