@@ -12,12 +12,12 @@ enum { SPARE_TILES = 8 }; /* most tiles that are tried besides the first */
 struct spare {
     const struct att_variant *v;
     const struct tgt_blob *hooks;
-    struct attnc_compile_options options; /* of the tries; their stage is the linked one */
+    struct attnc_compile_options options; /* for each candidate; stage ATTNC_STAGE_LINKED */
     struct att_tile tried[SPARE_TILES + 1];
     unsigned n_tried;
     int best;           /* number of the best candidate tile so far; 0: first row that fits */
     uint64_t best_cost; /* spill_cost() of the best tile; 0: it does not spill */
-    struct attnc_kernel kernel; /* kernel with the best tile; empty before the first */
+    struct attnc_kernel kernel; /* kernel of the best tile; zero until a tile compiles */
 };
 
 /* Returns a number that orders kernels by their spills; 0: none. Vector registers and scratch
@@ -27,8 +27,8 @@ static uint64_t spill_cost(const struct tgt_kernel_facts *f)
     return ((uint64_t)(f->vgpr_spills + f->scratch_bytes) << 32) + f->sgpr_spills;
 }
 
-/* Adds the tile of `v` to the tiles tried. Returns false if the variant has no such tile, if an
- * equal one was tried, or if a candidate fills the registers. */
+/* Adds the tile of `v` to the tiles tried. Returns false if no tile fits, if an equal one was
+ * tried, or if v->spare_tile names a tile that takes all vector registers. */
 static bool add_tile(struct spare *s, const struct att_variant *v)
 {
     struct att_tile *const tile = &s->tried[s->n_tried];
@@ -46,8 +46,9 @@ static bool add_tile(struct spare *s, const struct att_variant *v)
     return true;
 }
 
-/* Compiles the variant with candidate tile `n`, and keeps the kernel if it spills least so far. 0
- * is the first row that fits. Returns false with a message in `why` if it does not compile. */
+/* Compiles the variant with candidate tile `n`, and keeps the kernel if it spills least so far. n
+ * is 0 for the first row that fits. Returns false with a message in `why` if the tile does not
+ * compile. */
 static bool try_tile(struct spare *s, int n, char why[ATTNC_WHY])
 {
     struct att_variant v = *s->v;

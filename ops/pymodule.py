@@ -40,8 +40,8 @@ def c_member(m, in_args):
 
 
 def declarations(schema):
-    """Returns the C declarations that cffi parses: of structs that ops share, by the key "", and of each op's structs and functions,
-    by its name."""
+    """Returns the C declarations that cffi parses. An op's name is the key of its own structs and functions, and "" the key of the
+    structs that ops share."""
     out = {"": "".join(f"struct {name} {{ {' '.join(c_member(m, True) for m in rows)} }};\n"
                        for name, _, rows in schema.structs.values())}
     for op in schema.ops:

@@ -73,8 +73,8 @@ static unsigned least_keys(const struct tir_machine *m, unsigned dtype)
     return tir_find_mma(m, 16, 16, 16, dtype) < 0 ? 32 : 16;
 }
 
-/* Returns the number of keys of a tile: fewer if each row of K and V has a page number or a scale.
- */
+/* Returns the number of keys of a tile, at least least_keys(). They are t->keys_by_row if each row
+ * of K and V takes registers for a page number, a scale or a mask byte. */
 static unsigned tile_keys(const struct att_variant *v, const struct att_tile *t,
                           const struct tir_machine *m)
 {
@@ -83,7 +83,7 @@ static unsigned tile_keys(const struct att_variant *v, const struct att_tile *t,
     const unsigned least = least_keys(m, att_dtype(v));
     unsigned keys = by_row ? t->keys_by_row : t->keys;
     if (v->mask == ATT_MASK_CUSTOM && t->rows > 16)
-        /* With a custom mask, larger tiles have no registers for an address of each mask byte. */
+        /* Larger tiles leave no registers for the addresses of the mask bytes. */
         keys = SPLIT_KV_BLOCK;
     return keys < least ? least : keys;
 }

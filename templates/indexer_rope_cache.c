@@ -29,7 +29,7 @@ enum {
     ROTARY = 64,  /* number of a head's first elements, which rotate */
     TILE = 16,    /* number of tokens that SHUFFLE interleaves */
     FLOAT = 4,    /* bytes of an f32 */
-    KEY_ROWS = 8, /* rows that argument head_rows has in place of the key */
+    KEY_ROWS = 8, /* number of rows that the key adds to argument head_rows */
 };
 
 static const struct att_tile tiles[] = {
@@ -477,7 +477,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     k.rope.b = tir_at_end(f, f->body);
     rope_choose_shapes(&k.rope);
-    assert(k.rope.rows <= KEY_ROWS); /* else the key has no wave */
+    assert(k.rope.rows <= KEY_ROWS); /* the grid has a wave for the key */
     if (k.mxfp4) {
         assert(k.rope.rotated.n_parts * PART_COLS == DIM);
         k.lds = tir_lds_buffer(&k.rope.b, k.rope.rotated.n_parts * (unsigned)part_bytes(&k), 16);

@@ -159,7 +159,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why) && att_index_check(v, m, why);
 }
 
-/* Returns row 0's selection, which has the sizes of all rows. */
+/* Returns the selection of row 0; the selections of all rows have its sizes. */
 static const struct att_select *chunk_of(const struct indexer *x) { return &x->row[0].select; }
 
 /* Returns the index (i32) of the key of lane 0's score j (index), in the round that begins at

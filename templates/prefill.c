@@ -232,7 +232,7 @@ void prefill_fetch(struct prefill *p)
 {
     find_first_key(p);
     prefill_locate_keys(p);
-    if (p->work.gqa.id) { /* the gather of Q is not bounded by the number of rows */
+    if (p->work.gqa.id) { /* a tile without queries has no row of Q to gather */
         const struct tir_value some = tir_cmp_lt(&p->b, p->work.row0, p->work.q_len);
         struct tir_if there = tir_begin_if(&p->b, some, false, NULL, 0);
         prefill_copy_q(p, 0);

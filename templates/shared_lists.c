@@ -33,17 +33,17 @@ static_assert(QUERIES * TOP_K < GROUPS, "no list reaches the last word");
 /* The kernel under construction: its builder, sizes, and values that several functions use. */
 struct shared {
     struct tir_builder b;
-    int lanes;                       /* number of lanes of a wave */
-    struct tir_type lane;            /* type i32, lanes x 1: a row for each lane */
-    struct tir_value wave; /* i32 */ /* i32: number of the wave */
-    struct tir_value tile;           /* i32: number of the tile of queries */
-    struct tir_value head;           /* i32: number of the KV head */
-    struct tir_value first, n;       /* i32: first query of the tile, and its number of queries */
-    struct tir_value most;           /* i32: number of tokens that the tile's last query sees */
-    struct tir_value groups; /* i32: number of groups, of `ratio` tokens each, of `most` tokens */
-    struct tir_value pages;  /* i32: number of pages that have the first `most` tokens */
-    struct tir_value room;   /* i32: number of groups for which a list has room */
-    struct tir_value lds;    /* i32: LDS address of the words, one for each group */
+    int lanes;                 /* number of lanes of a wave */
+    struct tir_type lane;      /* type i32, lanes x 1: a row for each lane */
+    struct tir_value wave;     /* i32: number of the wave */
+    struct tir_value tile;     /* i32: number of the tile of queries */
+    struct tir_value head;     /* i32: number of the KV head */
+    struct tir_value first, n; /* i32: first query of the tile, and its number of queries */
+    struct tir_value most;     /* i32: number of tokens that the tile's last query sees */
+    struct tir_value groups;   /* i32: number of groups, of `ratio` tokens each, of `most` tokens */
+    struct tir_value pages;    /* i32: number of pages that have the first `most` tokens */
+    struct tir_value room;     /* i32: number of groups for which a list has room */
+    struct tir_value lds;      /* i32: LDS address of the words, one for each group */
 };
 
 /* Returns `scalar` (i32) in all lanes. */

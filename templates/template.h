@@ -161,8 +161,8 @@ struct att_template {
     bool (*fits)(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why);
 
-    /* True if this tile, which fits, takes all vector registers of a wave, so that the kernel
-     * spills. Other tiles are preferred. NULL: no tile does. */
+    /* True if this tile, which fits, takes all vector registers of a wave, so that its kernel
+     * spills. att_find_tile() prefers other rows. NULL: no tile does. */
     bool (*fills)(const struct att_variant *v, const struct att_tile *t,
                   const struct tir_machine *m);
 
@@ -182,16 +182,16 @@ struct att_template {
     .tiles = (table), .n_tiles = sizeof(table) / sizeof((table)[0]), .knobs = (choices), \
     .n_knobs = sizeof(choices) / sizeof((choices)[0])
 
-/** Sets *tile to the tile of a variant: the candidate that its field `tile` names, or its
- * `spare_tile`, or a row. A row that fits and does not fill the registers is preferred to the first
- * row that fits. Candidate n, from 1, is row (n - 1) % n_tiles. The quotient (n - 1) / n_tiles has
- * a digit for each knob, with the knob's count + 1 as radix. A digit is the number of the knob's
- * value, and digit 0 selects the row's value. Returns false if no tile fits; the reason is in `why`
- * unless that is NULL. */
+/** Sets *tile to the tile of a variant. This is candidate v->tile or v->spare_tile, if one of them
+ * is not 0. Else it is the first row that fits and for which att_fills() is false; if there is
+ * none, the first row that fits. Candidate n, from 1, is row (n - 1) % n_tiles. The quotient of
+ * this division has a digit for each knob, with the knob's count + 1 as radix. A digit is the
+ * number of the knob's value, and digit 0 selects the row's value. Returns false if no tile fits;
+ * the reason is in `why` unless that is NULL. */
 bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, struct att_tile *tile,
                    struct att_why *why);
 
-/** True if tile `t` takes all vector registers of a wave: att_template.fills. */
+/** True if tile `t` takes all vector registers of a wave: the member `fills` of v->op. */
 bool att_fills(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m);
 
 /** True if a tile fits a compute unit: the four SIMDs have slots for all waves of a workgroup. If

@@ -121,9 +121,9 @@ struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct at
 /** Returns the type of a column with an f32 for each query: the transpose of m and l. */
 struct tir_type att_softmax_column(struct tir_builder *b, const struct att_softmax *s);
 
-/** Loads the sinks, 1 x queries, for att_softmax_finish(). All are -infinity if `final` (i1) is
- * false, since a partial has no sink. `head` (i32, queries x 1): index of each query's head, in the
- * layout of att_softmax_column(). */
+/** Loads the sink (f32) of each query's head, 1 x queries, for att_softmax_finish(). Returns
+ * -infinity for all if `final` (i1) is false, since a partial has no sink. `head` (i32, queries x
+ * 1): index of each query's head, in the layout of att_softmax_column(). */
 struct tir_value att_softmax_sinks(struct tir_builder *b, const struct att_softmax *s,
                                    struct tir_value head, struct tir_value final);
 

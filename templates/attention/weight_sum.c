@@ -112,8 +112,8 @@ struct tir_value att_weight_sum_add(struct tir_builder *b, const struct att_weig
     return tir_mma(b, s->product, s->ones, tir_join_blocks(b, blocks, 2 * s->keys), sums);
 }
 
-/* Returns `sums`, 16 x queries / 2, as 8 x queries; without s->keys `sums` itself. Row 0 of the
- * result has each query's whole sum, and no other row has a larger one. */
+/* Returns `sums` with a column for each query. If s->keys is set, 16 rows x queries / 2 become 8
+ * rows x queries. Row 0 is the sum of all weights of the query, and no other row is larger. */
 static struct tir_value by_query(struct tir_builder *b, const struct att_weight_sum *s,
                                  struct tir_value sums)
 {

@@ -509,8 +509,9 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     return tir_xor(b, tir_any(b, broken), tir_bool(b, true));
 }
 
-/* Returns the byte offset (i64) of each run of V in SHUFFLE. A run is x adjacent tokens of one
- * column, and each row of type `t` is a run. Offsets begin at the run's group of x tokens. */
+/* Returns the byte offset (i64) of each run of V in SHUFFLE from the start of its group of x
+ * tokens. A run is the x elements of a column, and row i of type `t` is for the runs of column
+ * i. */
 static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
 {
     struct tir_builder *b = c->b;
@@ -521,8 +522,9 @@ static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
     return tir_mul(b, column, tir_int_like(b, column, CHUNK));
 }
 
-/* Returns the byte offsets (i64) of runs of V in SHUFFLE, one for each row of type `transposed`
- * [(T/x) D, x]: x tokens of a column. `row` has the offsets of the T tokens. */
+/* Returns the byte offsets (i64) of the runs of T tokens of V in SHUFFLE, [(T/x) D, 1]. A run is x
+ * adjacent tokens of a column. `transposed`: type [D, T] of the elements. `row`: byte offsets of
+ * the tokens. */
 static struct tir_value run_rows(const struct att_cache *c, struct tir_value row,
                                  struct tir_type transposed)
 {

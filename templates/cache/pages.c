@@ -191,9 +191,9 @@ static struct tir_value block_of(struct tir_builder *b, const struct att_paged_t
     return tir_shr(b, row, tir_int_like(b, row, tir_bits(t->tokens)));
 }
 
-/* Returns the byte offset (i32) from the start of a page of a run of tokens of V in SHUFFLE_K.
- * `column`: index of the run's column. `chunk`: index in the page of the group of tokens that the
- * run covers. */
+/* Returns the byte offset (i32), from the start of its page, of a run of V in SHUFFLE_K: adjacent
+ * tokens of one column. `column`: index of the column. `chunk`: index in the page of the group of
+ * tokens. */
 static struct tir_value run_of_column(struct tir_builder *b, const struct att_paged_tile *t,
                                       struct tir_value column, struct tir_value chunk)
 {

@@ -143,8 +143,8 @@ unsigned decode_lds_bytes(const struct att_variant *v, const struct tir_machine 
 bool decode_fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why);
 
-/** True if a tile of K, one of V, and O take all vector registers of a wave. The function is
- * att_template.fills. */
+/** True if a tile of K, a tile of V and O take all vector registers of a wave or more: the member
+ * `fills` of att_template. */
 bool decode_fills(const struct att_variant *v, const struct att_tile *t,
                   const struct tir_machine *m);
 

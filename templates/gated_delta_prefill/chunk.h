@@ -296,8 +296,8 @@ void delta_load_factors(struct delta *d, struct delta_rows *rows);
  * are 0. */
 void delta_load_values(struct delta *d, struct delta_rows *rows);
 
-/** Returns a view of the chunk's rows of V, at the wave's value elements. With a false d->seen in
- * the launch of segments the view is empty, so that loads return 0. */
+/** Returns a view of the chunk's rows of V, at the wave's value elements. The view is empty, so
+ * that loads return 0, if d->seen is false in stage ATT_STAGE_SEGMENTS. */
 struct tir_view delta_rows_of_v(struct delta *d);
 
 /** Returns a view of the chunk's rows of tensor `t`, K_IN or Q, at the workgroup's head d->head. */

@@ -191,8 +191,8 @@ void delta_store_out(struct delta *d, struct tir_view view, int i, struct tir_va
     tir_tile_store(b, view, tir_i32(b, i * DELTA_BLOCK), stored);
 }
 
-/* Returns `a`, 32 tokens x value elements, in the token order of records: four tokens of the first
- * block, the same four of the second block, then the next four. */
+/* Returns `a`, two blocks of 16 tokens x value elements, with tokens in the order of records. This
+ * is four tokens of the first block, the same four of the second block, then the next four. */
 static struct tir_value pack_tokens(struct delta *d, struct tir_value a)
 {
     enum { FOUR = 4 };

@@ -35,8 +35,8 @@ struct delta_decayed delta_decay_rows(struct delta *d, const struct delta_rows *
     };
 }
 
-/* Stores to LDS the decayed keys and queries that the scan reads. They overwrite the keys of
- * delta_store_factors(). Kernels with one decay for all channels do not need it. */
+/* Stores to LDS the decayed keys and queries that the scan reads, over the keys of
+ * delta_store_factors(). Only kernels with a decay for each channel call it. */
 static void store_decayed(struct delta *d, const struct delta_rows *rows)
 {
     const int bytes = DELTA_BLOCK * d->v->head_dim * DELTA_ELEM;

@@ -37,9 +37,9 @@ struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x)
     return tir_ceil(b, tir_fma(b, top, exponent, tir_float_like(b, top, -MOST_WEIGHT)));
 }
 
-/* Returns for each column the exponent e (log2) to which the weights of the scores x are relative.
- * x: scores of the wave's own keys. e is at least m - BYTE, so that the scale's byte is not
- * negative. */
+/* Returns an exponent e for each column: the weights of scores `x` are divided by 2^e.
+ * `x`: scores of the wave's own keys. `m`: the running maximum (log2). e is at least m - BYTE, so
+ * that the scale's byte is not negative. */
 static struct tir_value own_exponent(struct mla *s, struct tir_value x, struct tir_value m)
 {
     struct tir_builder *const b = &s->d.b;

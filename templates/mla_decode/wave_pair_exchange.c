@@ -125,25 +125,26 @@ void mla_exchange_take_lds(struct mla *s, unsigned blocks)
     s->lds.scales = tir_lds_buffer(b, s->lds.p_places * exponents_bytes(s), 16);
 }
 
-/* Returns the LDS address (i32) of block `block` (i32) in a ring of s->lds.p_places buffers. */
-static struct tir_value ring_buffer(struct mla *s, struct tir_value buffer, struct tir_value block,
-                                    unsigned bytes)
+/* Returns the LDS address (i32) of the place of block `block` (i32): one of s->lds.p_places places
+ * of `bytes` bytes, which blocks use in turn. `first` (i32): LDS address of the first place. */
+static struct tir_value place_of(struct mla *s, struct tir_value first, struct tir_value block,
+                                 unsigned bytes)
 {
-    return att_ring_buffer(&s->d.b, buffer, block, s->lds.p_places, bytes);
+    return att_ring_buffer(&s->d.b, first, block, s->lds.p_places, bytes);
 }
 
 /* Returns the LDS address (i32) of block `block`'s weights, at which weights_map() begins for the
  * wave. */
 static struct tir_value weights_place(struct mla *s, struct tir_value block)
 {
-    return own_columns(s, ring_buffer(s, s->lds.p, block, weights_bytes(s)), weights_bytes(s));
+    return own_columns(s, place_of(s, s->lds.p, block, weights_bytes(s)), weights_bytes(s));
 }
 
 /* Returns the LDS address (i32) of block `block`'s exponents, at which a row-major map of all
  * columns begins for the wave. */
 static struct tir_value exponents_place(struct mla *s, struct tir_value block)
 {
-    return own_columns(s, ring_buffer(s, s->lds.scales, block, exponents_bytes(s)),
+    return own_columns(s, place_of(s, s->lds.scales, block, exponents_bytes(s)),
                        s->d.row_columns * sizeof(float));
 }
 

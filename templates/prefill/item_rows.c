@@ -199,7 +199,7 @@ void prefill_await_q_reads(struct prefill *p)
 
 /* ---- Results and partials of an item ---- */
 
-/* Returns the sink (f32) of each row's head: att_softmax_sinks(). */
+/* Returns att_softmax_sinks() for the heads of the workgroup's rows. */
 static struct tir_value sinks(struct prefill *p, struct tir_value final)
 {
     const struct att_softmax *const s = &p->attention.softmax;

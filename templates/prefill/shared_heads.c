@@ -25,8 +25,9 @@ bool prefill_shares_heads(const struct prefill *p)
     return true;
 }
 
-/* Log2 of the numerator of work.reciprocal. With 16 bits divide() is exact for multiples of a ratio
- * up to 65,535 heads. It is also exact for numbers below the ratio plus 8, up to a ratio of 256. */
+/* Log2 of the numerator of work.reciprocal. 16 bits make divide() exact for multiples of the ratio
+ * up to 65,535 (query heads). It is also exact for numbers below the ratio plus 8 (a head plus a
+ * wave's index), up to a ratio of 256. */
 enum { RECIPROCAL_BITS = 16 };
 
 /* Returns n / work.gqa, rounded down (i32). */
@@ -63,8 +64,8 @@ void prefill_find_slices(struct prefill *p, struct tir_value tile)
     p->work.row0 = att_times(b, steps, (int)p->tile->rows);
 }
 
-/* Returns a distance (i32) in slices of a head: from the tokens of the work tile's first slice to
- * the tokens of slice `n` (i32). */
+/* Returns how far slice `n` (i32) of the work tile is after its first slice in the sequence, in
+ * units of tile->rows tokens (i32). */
 static struct tir_value steps_before(struct prefill *p, struct tir_value n)
 {
     return divide(p, tir_add(&p->b, p->work.head, n));

@@ -10,22 +10,22 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
-/* Indices of a work tile in the launch, i32 scalars. A layer is the work tiles of all heads and
- * sequences with the same queries. */
+/* Indices of a work tile in the launch, i32 scalars. A layer has one work tile of each head, or KV
+ * head with prefill_shares_heads(), in each sequence: the tiles with equal indices. */
 struct tile_number {
     struct tir_value in_layer;  /* index of the work tile in its layer */
     struct tir_value per_layer; /* number of work tiles of a layer */
     struct tir_value layer;     /* index of the layer */
 };
 
-/* Returns the number (i32) of work tiles of a layer that one sequence has: of heads, or of KV heads
+/* Returns the number (i32) of work tiles that a sequence has in a layer: query heads, or KV heads
  * with prefill_shares_heads(). */
 static struct tir_value count_heads(struct prefill *p)
 {
     return p->work.gqa.id ? p->work.kv_heads : tir_arg(&p->b, ARG_HEADS, TIR_I32);
 }
 
-/* Sets the head, or the KV head with prefill_shares_heads(), to `index` (i32) of count_heads(). */
+/* Sets the index of the head, or of the KV head with prefill_shares_heads(), in p->work. */
 static void set_head(struct prefill *p, struct tir_value index)
 {
     *(p->work.gqa.id ? &p->work.kv_head : &p->work.head) = index;
@@ -46,8 +46,8 @@ static void find_sequence_and_head(struct prefill *p, const struct tile_number *
     set_head(p, tir_sub(b, item, tir_mul(b, p->work.sequence, heads)));
 }
 
-/* Returns the number (i32) of layers of work tiles: the work tiles that one head of the longest
- * sequence has, or one KV head with prefill_shares_heads(). */
+/* Returns the number (i32) of layers: the work tiles of one head of the longest sequence, or of one
+ * KV head with prefill_shares_heads(). */
 static struct tir_value count_layers(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
@@ -84,15 +84,16 @@ static void find_tile_of_head(struct prefill *p, struct tile_number *t)
     t->layer = tir_sub(b, item, tir_mul(b, in_layer, layers));
 }
 
-/* Returns the index (i32) of work tile t among the tiles of its head in the longest sequence. */
+/* Returns the index (i32) of work tile t among the work tiles of its head or KV head. Layer 0 has
+ * the last one unless the tile has field `ascending`. */
 static struct tir_value tile_of_head(struct prefill *p, const struct tile_number *t)
 {
     const struct tir_value last = att_plus(&p->b, count_layers(p), -1);
     return p->tile->ascending ? t->layer : tir_sub(&p->b, last, t->layer);
 }
 
-/* Sets the head of work tile t that set_head() did not set: work.kv_head, or work.head and
- * work.row0. */
+/* Sets what set_head() leaves open for work tile t: work.head and work.row0 with
+ * prefill_shares_heads(), else work.kv_head. */
 static void find_other_head(struct prefill *p, const struct tile_number *t)
 {
     struct tir_builder *b = &p->b;
@@ -103,12 +104,13 @@ static void find_other_head(struct prefill *p, const struct tile_number *t)
                                     : tir_div(b, p->work.head, tir_arg(b, ARG_GQA, TIR_I32));
 }
 
-/* Returns the number of workgroups of a launch of a persistent kernel; 0: the kernel is not
- * persistent, and has a workgroup for each work tile. A kernel is persistent if all work tiles take
- * about the same time and its loop leaves registers free. With a window or chunks, workgroups have
- * to fill a compute unit. Tiles for waves of 32 lanes, and tiles that compute offsets anew, have no
- * registers. If a causal tile has two workgroups per unit, they run one after the other, which
- * distributes the tiles more evenly. */
+/* Returns the number of workgroups in a launch of a persistent kernel; 0: the kernel is not
+ * persistent, and has a workgroup for each work tile. PREFILL_PERSISTENT decides for kernels
+ * without a mask and with a causal one. Work tiles of windows and chunks take about the same time.
+ * Their kernels are persistent if a workgroup fills a compute unit and the loop leaves registers
+ * free. Tiles for waves of 32 lanes, and tiles that compute offsets anew, leave none. If a causal
+ * tile has two workgroups per unit, they run one after the other, which distributes the tiles more
+ * evenly. */
 int prefill_workgroups(const struct prefill *p)
 {
     enum { FULL = 8 /* waves of a workgroup that fills a compute unit */ };

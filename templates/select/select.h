@@ -131,9 +131,9 @@ struct tir_value att_select_reserve(const struct att_select *s,
                                     struct tir_value state[ATT_SELECT_N],
                                     const struct tir_value *keys, struct tir_value own);
 
-/** Reserves entries for a chunk of each of two selections with one barrier, else as
- * att_select_reserve() with state[i], keys[i] and own[i] would. Sets to[i] to the index (i32) of
- * the wave's first entry in buffer i. */
+/** Reserves entries of two buffers, as two calls of att_select_reserve() with s[i], state[i],
+ * keys[i] and own[i] would, but with one barrier. Sets to[i] to the index (i32) of the wave's first
+ * entry in buffer i. */
 void att_select_reserve_both(const struct att_select *const s[2], struct tir_value *const state[2],
                              const struct tir_value *const keys[2], const struct tir_value own[2],
                              struct tir_value to[2]);

@@ -109,7 +109,7 @@ static struct tir_value place_rows(struct split_kv *d, struct tir_type t,
     return tir_select(b, r.valid, at, tir_int_like(b, at, -1));
 }
 
-/* Returns the sink (f32) of each column's head: att_softmax_sinks(). */
+/* Returns att_softmax_sinks() for the heads of the wave's columns. */
 static struct tir_value sinks(struct split_kv *d, struct tir_value final)
 {
     const struct att_softmax *const s = &d->attention.softmax;

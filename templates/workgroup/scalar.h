@@ -60,8 +60,8 @@ static inline struct tir_value att_modulo(struct tir_builder *b, struct tir_valu
     return tir_and(b, a, tir_int_like(b, a, n - 1));
 }
 
-/** Returns the LDS address (i32) of buffer number i modulo n (i: i32) in a ring of n buffers of
- * `bytes` bytes. n is a power of two. `first` (i32): LDS address of buffer 0. */
+/** Returns the LDS address (i32) of buffer i % n in a ring of n buffers of `bytes` bytes. `i` is
+ * i32, and n a power of two. `first` (i32): LDS address of buffer 0. */
 static inline struct tir_value att_ring_buffer(struct tir_builder *b, struct tir_value first,
                                                struct tir_value i, unsigned n, unsigned bytes)
 {

@@ -92,7 +92,7 @@ TEST(assembly_is_of_the_same_tile)
     attnc_kernel_free(&text);
 }
 
-/* A wave of gfx1201 has 256 registers. 64 keys of K and V and O of 16 rows would take 320. */
+/* A wave of gfx1201 has 256 registers. 64 keys of K and V, and 16 rows of O, would take 320. */
 TEST(first_tile_of_decode_fits_the_registers)
 {
     struct att_variant v;

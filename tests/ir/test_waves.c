@@ -180,8 +180,8 @@ TEST(operands_that_all_waves_hold_have_no_wave_bits)
     assert_int_equal(split.basis[tir_layout_bits(&split) - 1], TIR_RC(ROWS / 2, 0));
 }
 
-/* Copies 64 numbers to LDS in a branch that one wave takes. The other wave's operands name other
- * numbers. */
+/* One of two waves takes a branch that copies 64 numbers to LDS. Operands of the other wave are the
+ * addresses of other numbers, which must not be copied. */
 TEST(a_copy_is_made_by_the_waves_that_take_its_branch)
 {
     enum { N = 64, BYTES = 4 };
