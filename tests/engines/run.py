@@ -173,7 +173,7 @@ class Server:
     """A process of case_server.py. It starts with the first case."""
 
     def __init__(self, python, build, folder, outputs):
-        """`outputs` is the folder of the cases' outputs, which no other run uses."""
+        """Stores the arguments. `outputs` is the folder of the cases' outputs, which no other run uses."""
         self.python, self.build, self.folder, self.outputs = python, build, folder, outputs
         self.process = self.kind = None
 

@@ -24,7 +24,8 @@ def whole(path, mark):
 
 
 def main():
-    """Two writers of a folder are active at once. The first one that ends makes the folder, and nothing else is left."""
+    """Tests whole() with two writers at once: the first one that ends makes the folder, and nothing else is left. A folder without
+    the mark is an error."""
     with tempfile.TemporaryDirectory() as work:
         path = os.path.join(work, "models", "tiny")
         with contextlib.ExitStack() as first, contextlib.ExitStack() as second:

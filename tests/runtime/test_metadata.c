@@ -89,7 +89,7 @@ TEST(counts_are_checked)
     struct attn_metadata_args a = metadata_args();
     a.batch = -1;
     fails(ATTN_METADATA_INDPTR, &a, "batch is not 0 to 134217728");
-    a.batch = (1 << 27) + 1; /* bytes of an entry times 2^29 entries would be negative */
+    a.batch = (1 << 27) + 1; /* above the limit that keeps byte offsets below 2^31 */
     fails(ATTN_METADATA_INDPTR, &a, "batch is not 0 to 134217728");
     a = metadata_args();
     a.page_size = 65537;

@@ -107,8 +107,8 @@ struct parts {
     double last;       /* of the rounding to the output's type; 0: it is not rounded */
 };
 
-/* Returns the bounds of the parts of the error of element d. `rounded`: true if the output is
- * rounded to its type. */
+/* Returns the bounds of the parts of the error of element d. `e`: relative_error_of_weights().
+ * `rounded`: true if the output is rounded to its type. */
 static struct parts parts_of(const struct comparison *c, const struct ref_row *r, double e, int d,
                              bool rounded)
 {

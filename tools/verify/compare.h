@@ -28,9 +28,8 @@ struct comparison {
     /* Largest relative error of keys and values if the kernel rounds them before the products; 0:
      * it does not. */
     double inputs;
-    /* Number of tasks; threads that do them, 0: one per core. */
-    int tasks;
-    unsigned threads;
+    int tasks;        /* number of tasks */
+    unsigned threads; /* threads that run tasks; 0: one per core */
     /** Compares the rows of one task by compare_result(). Called from several threads. */
     void (*task)(struct comparison *c, int task);
     const void *problem; /* the op's data, which `task` reads */

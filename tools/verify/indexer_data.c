@@ -96,7 +96,7 @@ static void make_query(struct index_data *d, size_t i, uint64_t *random)
     d->q[i] = decode_element(d->fp8, bits);
 }
 
-/* Sets the sums and maxima of a row's queries and weights. */
+/* Sets d->bounds[row] from the row's queries and weights. */
 static void make_bounds(struct index_data *d, int row)
 {
     struct index_row *const b = &d->bounds[row];

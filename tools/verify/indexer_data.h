@@ -29,7 +29,7 @@ enum { INDEX_SCALE_BYTES = 4 }; /* bytes of a key's float32 scale, or of its fou
 
 /* Sums and maxima of a row of queries and weights, which bound the errors of its scores. */
 struct index_row {
-    double most;    /* largest sum of |q| of a head */
+    double most;    /* largest of the heads' sums of |q| */
     double weights; /* sum of the magnitudes of the weights */
     double largest; /* largest magnitude of a weight */
 };

@@ -85,14 +85,14 @@ void operand_set_stride(struct operand *o, int axis, int64_t stride);
  * caller sets strides. With offset 0 and the owner's strides the kernel works in place. */
 void operand_place_inside(struct operand *o, struct operand *owner, int64_t offset);
 
-/* Functions for elements, once memory is allocated. A value must be exactly representable in the
- * operand's type. Those that are inline run for each of millions of elements. */
+/* The functions from here on need allocated memory. Types of 8 and 16 bits must represent a value
+ * exactly. Most functions for single elements are inline, since a run has millions of elements. */
 
 /** Adds the row of element `at` to the rows of a far operand that are copied to the device, and
  * writes poison to its elements. Does nothing for a row that was added before. */
 void operand_note_row(struct operand *o, const int64_t at[]);
 
-/** Puts the row of an element of a far tensor on the device without setting a value. */
+/** Calls operand_note_row() if the tensor is far. */
 static inline void operand_touch(struct operand *o, const int64_t at[])
 {
     if (o->rows)
@@ -141,7 +141,7 @@ static inline void operand_set_bits(struct operand *o, const int64_t at[], uint3
     operand_set_int(o, at, bits);
 }
 
-/** Sets an element to `value`, rounded to the operand's type. */
+/** Sets an element to `value`, which float32 rounds; other types must represent it exactly. */
 static inline void operand_set(struct operand *o, const int64_t at[], double value)
 {
     const float narrow = (float)value;
@@ -206,8 +206,8 @@ static inline double operand_value_or_zero(const struct operand *o, const int64_
     return o->given ? operand_value(o, at) : 0;
 }
 
-/** Writes the values before the launch of `count` elements along the last dimension to `to`, from
- * the element `at` on. */
+/** Writes the values of `count` elements before the launch to `to`: element `at`, and the next ones
+ * along the last dimension. */
 void operand_read(const struct operand *o, const int64_t at[], int64_t count, double *to);
 
 /** Returns an integer element before the launch. */

@@ -12,8 +12,8 @@
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/on_gpu/probes.h"
 
-/* Most probes; bisections of a range; rounds over all parameters, and over the two of the clock
- * law; bytes of the text of parameters. */
+/* Most probes; log2 of a parameter's range divided by the width at which its search ends; rounds
+ * over all parameters, and over the two of the clock law; bytes of the text of parameters. */
 enum { MOST_PROBES = 64, STEPS = 14, PASSES = 4, LAW_PASSES = 8, TEXT = 2048 };
 
 /* A fit: the measurements by the index of their probe, and the parameters found so far. */
@@ -78,8 +78,9 @@ static struct point try_value(struct fit *f, size_t i, double value)
     return (struct point){value, model(f, i, value)};
 }
 
-/* Returns the next value to try between two results that enclose the measurement: the place that
- * divides the range as `part` does. Takes a whole number if several are between the two. */
+/* Returns the next value to try between two results that enclose the measurement. `part` is its
+ * distance from *low divided by the width of the range. A range wider than 2 gets a whole
+ * number. */
 static double choose_value(const struct point *low, const struct point *high, double part)
 {
     const double width = high->value - low->value, next = low->value + width * part;
@@ -101,15 +102,16 @@ static bool equals(double shown, double measured)
 }
 
 /* Narrows the range of parameter i until the simulator reproduces the measurement. Every probe is
- * monotonic in its parameter and most are linear, so the line between the two ends decides. An end
- * that stays for several steps gets half the weight at each (the Illinois method: Dowell and
- * Jarratt, BIT 11, 1971). Returns the best result. */
+ * monotonic in its parameter and most are linear. So the next value is the place where the line
+ * between the two ends meets the measurement. If the same end is replaced again, the weight of the
+ * other is halved (the Illinois method: Dowell and Jarratt, BIT 11, 1971). Returns the best
+ * result. */
 static struct point search(struct fit *f, size_t i, struct point low, struct point high)
 {
     const double measured = f->measured[i].median, least = (high.value - low.value) / (1 << STEPS);
     const bool rises = high.shown > low.shown;
-    double of_low = 1, of_high = 1;
-    int side = 0; /* end that the last step replaced; 0: no step yet */
+    double of_low = 1, of_high = 1; /* weights of the ends */
+    int side = 0; /* end that the last step replaced: -1 low, 1 high; 0: no step yet */
     struct point best = low;
     if (fabs(high.shown - measured) < fabs(low.shown - measured))
         best = high;

@@ -65,7 +65,7 @@ struct site {
     uint32_t seq;      /* number of that write among the wave's LGKM operations */
 };
 
-/* Part of a dword's record that only atomics and launches with flags or time use. */
+/* Part of a dword's record for atomic swaps, and for accesses after a release of a wave. */
 struct order {
     /* values of clocks.now at the write and at the read; the earliest if several waves did */
     uint32_t write_time, read_time;
@@ -102,7 +102,7 @@ struct race {
     } loads[POLLS_KEPT];
     unsigned nconflicts;
     struct conflict conflicts[CONFLICTS_MAX];
-    struct race_reads reads; /* at the end: create() leaves its list, most of the bytes, unset */
+    struct race_reads reads; /* last, since create() does not clear its list, which is long */
 };
 
 /* One dword of a lane's access. */
@@ -285,7 +285,7 @@ static inline bool outstanding(const struct probe *a, const struct cell *c, cons
     return writer->state != WAVE_ENDED && wave_outstanding(writer, WAIT_LGKM, s->seq);
 }
 
-/* Returns the dword's record of times and atomics. */
+/* Returns the dword's record of times and swaps. */
 static inline struct order *order_of(const struct probe *a)
 {
     return &a->race->orders[a->address / 4];
@@ -578,7 +578,7 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
 /* Values that write_plain() needs for a store; the same for all lanes. */
 struct plain_store {
     uint32_t epoch, at, seq; /* values of cell.epoch, site.write_at and site.seq */
-    bool timed;              /* true: order.write_time is recorded */
+    bool timed;              /* true: order.write_time gets the time of the store */
     uint64_t foreign;        /* bits of cell.waves that must be 0 */
     uint32_t self;           /* bit of the wave in masks */
     uint32_t kept;           /* bits of cell.uses that stay */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Analyses the code around a load: whether a compare-and-swap uses its value, and whether it
- * polls. Also classifies accesses as atomic. */
+/* Analyses the code around a load: whether a compare-and-swap uses the loaded value, and whether
+ * the load polls in a loop. Also classifies accesses as atomic. */
 #include <string.h>
 
 #include "check_race.h"

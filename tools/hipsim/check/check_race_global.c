@@ -67,8 +67,8 @@ struct race_global {
     struct collision collisions[COLLISIONS_MAX];
     struct collision repeats[WAVE_LANES]; /* old bytes of stores to cells that were read */
     struct cell *repeated[WAVE_LANES];    /* cells of the entries of `repeats` */
-    /* gfx1250: stores that no wait has completed. At the end: race_global_create() leaves its list
-     * of 1 MiB unset. */
+    /* gfx1250: stores that no wait has completed. Last, since race_global_create() does not clear
+     * its list of 1 MiB. */
     struct race_stores stores;
 };
 

@@ -65,7 +65,7 @@ struct race_shadow *race_shadow_begin(void)
         madvise(s->pages, PAGES_MAX * sizeof(*s->pages), MADV_DONTNEED);
         memset(s->tag, 0, sizeof(s->tag));
     }
-    if (s->pages_used > PAGES_NAMED) { /* earlier launches may have used other memory */
+    if (s->pages_used > PAGES_NAMED) { /* their cells may serve other addresses */
         memset(s->key, 0, sizeof(s->key));
         memset(s->index, 0, sizeof(s->index));
         s->pages_used = 0;

@@ -15,10 +15,11 @@
 
 #define PAGE RACE_PAGE
 #define PAGES_MAX 65536u /* most pages: 256 MiB of memory, which have 640 MiB of cells */
-/* Pages of earlier launches above which their cells are used for other memory. Cells that were
- * written before are in the host's memory and caches; the host would have to clear others first. */
+/* Most pages of earlier launches that keep their cells. With more, the next launch may use all
+ * these cells for other addresses. They are in the host's memory and caches; the host has to clear
+ * new ones first. */
 #define PAGES_NAMED 1024u
-/* Pages above which the host gets their memory back. */
+/* Most pages whose cells stay in memory between launches. */
 #define PAGES_KEPT 16384u
 #define PAGE_SLOT_BITS 17
 #define PAGE_SLOTS (1u << PAGE_SLOT_BITS) /* entries of the hash table */

@@ -24,7 +24,7 @@ struct code {
     const uint8_t *bytes;
     size_t size;
     uint64_t va;
-    pthread_mutex_t lock;    /* locks the publication of slots */
+    pthread_mutex_t lock;    /* lock of additions to `slots` and to their variants */
     _Atomic uint64_t *found; /* findings at each slot: bits of enum fault_kind */
     struct inst *_Atomic slots[];
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One LLVM disassembler per target, and the instructions that it has named.
+ * One LLVM disassembler per target, with a table of instructions and their mnemonics.
  *
- * Kernels have many equal instructions, and LLVM prints operands that the simulator does not need.
- * On GFX9 no other dword than the instruction's own decides its mnemonic and length, except in
- * scaled matrix instructions. The names of all others are kept.
+ * Kernels have many equal instructions, and LLVM also prints operands, which the simulator does not
+ * need. So the table has mnemonic and length by an instruction's dwords. It has GFX9 instructions
+ * only, without scaled matrix instructions, whose length depends on later dwords.
  */
 #include "disassembler.h"
 
@@ -29,19 +29,20 @@ enum {
     VOP3PX = 0xd3ac, /* first half of a scaled matrix instruction, bits 31:16 */
 };
 
-/* A named instruction of one or two dwords. */
+/* An entry of the table: an instruction of one or two dwords. */
 struct kept {
     uint32_t w[2]; /* its dwords; w[1] is 0 for instructions of one dword */
     uint32_t size; /* bytes; 0: the entry is free */
     const struct op_row *row;
 };
 
+#define KEPT_NAMES 16384u /* entries of a target's table */
+
 /* The disassembler of a target. Locked while LLVM or `kept` is used. */
-#define KEPT_NAMES 16384u
 static struct disassembler {
     pthread_mutex_t lock;
     LLVMDisasmContextRef llvm;
-    struct kept kept[KEPT_NAMES]; /* a newer instruction replaces one with the same hash */
+    struct kept kept[KEPT_NAMES]; /* by hash; a new instruction replaces an older one */
 } disassemblers[ISAS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -111,8 +112,8 @@ struct words {
     uint32_t w[INST_MAX_DWORDS + 1];
 };
 
-/* Copies the dwords of the instruction in `left` bytes to *to, in a form that LLVM accepts. False
- * if LLVM would crash. It does so on the constant 255 of v_madmk_f16 and v_madak_f16. */
+/* Copies the dwords of the instruction in `left` bytes to *to. The constant 255 of v_madmk_f16 and
+ * v_madak_f16 becomes 0, since LLVM would crash on it. False if LLVM would crash on the copy. */
 static bool copy_words(const struct isa *isa, const uint8_t *bytes_at, uint64_t left,
                        struct words *to)
 {
@@ -130,7 +131,8 @@ static bool copy_words(const struct isa *isa, const uint8_t *bytes_at, uint64_t 
     return true;
 }
 
-/* Calls LLVM. The caller has locked `d`. Returns the instruction's length; 0: none. */
+/* Disassembles *from to `text`, of `bytes` bytes. The caller has locked `d`. Returns the
+ * instruction's length in bytes; 0: LLVM knows no such instruction. */
 static size_t call_llvm(struct disassembler *d, struct words *from, uint64_t va, char *text,
                         size_t bytes)
 {
@@ -150,14 +152,15 @@ size_t disassemble(const struct isa *isa, const uint8_t *bytes_at, uint64_t left
     return size <= left ? size : 0;
 }
 
-/* Returns the entry for the instruction of `size` bytes, 4 or 8, in `w`. */
+/* Returns the entry of the table for the instruction of `size` bytes, 4 or 8, at `w`. The entry may
+ * have another instruction, or none. */
 static struct kept *entry_of(struct disassembler *d, const uint32_t *w, unsigned size)
 {
     const uint64_t both = w[0] | (uint64_t)(size == 8 ? w[1] : 0) << 32;
     return &d->kept[(both + size) * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (KEPT_NAMES - 1)];
 }
 
-/* Returns the entry that has the instruction at `w`; NULL: none. */
+/* Returns the entry that has the instruction at `w`; NULL: the table lacks it. */
 static const struct kept *find(struct disassembler *d, const uint32_t *w)
 {
     const struct kept *one = entry_of(d, w, 4), *two = entry_of(d, w, 8);
@@ -166,10 +169,10 @@ static const struct kept *find(struct disassembler *d, const uint32_t *w)
     return two->size == 8 && two->w[0] == w[0] && two->w[1] == w[1] ? two : NULL;
 }
 
-/* Returns the row and the length of the instruction at `words`, and keeps them if `keep`. The
- * caller has locked `d`. */
-static struct named ask(struct disassembler *d, const struct isa *isa, struct words *words,
-                        uint64_t va, bool keep)
+/* Returns the row and the length of the instruction in *words, which LLVM disassembles. Adds them
+ * to the table if `keep`. The caller has locked `d`. */
+static struct named ask_llvm(struct disassembler *d, const struct isa *isa, struct words *words,
+                             uint64_t va, bool keep)
 {
     char text[DISASSEMBLY_MAX] = "";
     struct named n = {.size = call_llvm(d, words, va, text, sizeof(text))};
@@ -195,7 +198,7 @@ struct named disassembler_find(const struct isa *isa, const uint8_t *bytes_at, u
     pthread_mutex_lock(&d->lock);
     const struct kept *known = keep ? find(d, words.w) : NULL;
     const struct named n =
-        known ? (struct named){known->row, known->size} : ask(d, isa, &words, va, keep);
+        known ? (struct named){known->row, known->size} : ask_llvm(d, isa, &words, va, keep);
     pthread_mutex_unlock(&d->lock);
     return n.size <= left ? n : (struct named){0};
 }

@@ -28,8 +28,8 @@ bool disassembler_open(const struct isa *isa);
 size_t disassemble(const struct isa *isa, const uint8_t *bytes_at, uint64_t left, uint64_t va,
                    char *text, size_t bytes);
 
-/** Returns what disassemble() and row_find() say about the same bytes. LLVM is called once for
- * equal instructions of a process. */
+/** Returns the row and the length of the instruction that disassemble() would print for the same
+ * arguments. Repeated instructions are mostly found in a table, without LLVM. */
 struct named disassembler_find(const struct isa *isa, const uint8_t *bytes_at, uint64_t left,
                                uint64_t va);
 

@@ -79,7 +79,8 @@ TEST(wide_scalar_loads)
     hipsim_mem_free(data);
 }
 
-/* Tests that the report of `text` names the load at `place`, counted from the end of BEGIN. */
+/* Tests that program `text` has a stale load. Its report must have `place`, the place of the
+ * earlier load of the changed bytes. */
 static void expect_since(const char *text, const char *place)
 {
     const struct fault f = run(text, 1, 1, CHECK_STALE);

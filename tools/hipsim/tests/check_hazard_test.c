@@ -273,8 +273,8 @@ TEST(taken_branches_take_time)
                 3, "v_mov_b32 v40, v1");
 }
 
-/* The first round of the loop passes no matrix instruction, and the check remembers that nothing is
- * wrong. This holds only for rounds without one. */
+/* The loop's first round passes no matrix instruction, so the check remembers that the loop has no
+ * hazard. The second round passes one, and must be checked again. */
 TEST(a_loop_is_checked_again_after_a_matrix_instruction)
 {
 #define ONCE(matrix) \

@@ -131,7 +131,8 @@ TEST(suffixes_lead_to_the_same_row)
     assert_null(row_find(GFX942, ""));
 }
 
-/* Checks that disassembler_find() says about two dwords what LLVM does; `left` bytes are code. */
+/* Checks that disassembler_find() and disassemble() agree on the instruction at `w`. The code ends
+ * `left` bytes after `w`. */
 static void check_named(const struct isa *isa, const uint32_t *w, uint64_t left)
 {
     char text[DISASSEMBLY_MAX] = "";

@@ -339,8 +339,8 @@ TEST(long_forms_have_dpp)
     }
 }
 
-/* Scales of 8 bits are powers of two, or numbers with five or four exponent bits and three of the
- * mantissa. The last code of each format is a NaN. */
+/* Scales of 8 bits may be E5M3 or E4M3: five or four bits of exponent, three of mantissa. The
+ * largest code of each is a NaN. */
 TEST(scales_have_formats)
 {
     struct program p = program_new(GFX1250);
@@ -353,7 +353,7 @@ TEST(scales_have_formats)
             p.v[41][l] |= ((7 - block) << 3 | (l + 3) % 8) << 8 * block; /* E4M3 */
         }
     }
-    p.v[40][5] = 3;       /* a denormal, and zeros */
+    p.v[40][5] = 3;       /* a denormal in block 0, and 0 in the others */
     p.v[40][6] |= 0xff;   /* NaN */
     p.v[41][7] |= 0x7f00; /* NaN */
     program_run(
