@@ -46,8 +46,8 @@ static const struct option_row options[] = {
     {"shapes", 0, "FILE", "of bench and tune, lines of \"prefill batch=1,q=512\"", &args.shapes,
      NULL},
     {"budget", 0, "SECONDS", "of the tuning (default: 900)", &args.budget, NULL},
-    {"short", 0, NULL, "few shapes, tiles and runs: shows in a minute that everything works", NULL,
-     &args.is_short},
+    {"short", 0, NULL, "few shapes, tiles and runs: shows in two minutes that everything works",
+     NULL, &args.is_short},
     {0},
 };
 
@@ -286,7 +286,7 @@ static void print_estimate(const struct visit *v)
         seconds += steps[i].seconds + kernels * steps[i].kernel_seconds;
     attn_pack_close(pack);
     if (args.is_short)
-        fprintf(stderr, "%u kernel%s, a minute or two\n", kernels, kernels == 1 ? "" : "s");
+        fprintf(stderr, "%u kernel%s, about two minutes\n", kernels, kernels == 1 ? "" : "s");
     else
         fprintf(stderr,
                 "%u kernels, about %.0f minutes, %.0f of them to tune (an estimate: no GPU has "
