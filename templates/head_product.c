@@ -218,9 +218,9 @@ static void load_weights(struct product *p)
     }
 }
 
-/* Returns the number of panels for which each wave has LDS of its own: one, or all of its panels of
- * x if waves share the contraction. More LDS would mean fewer workgroups on a compute unit, of
- * which the last ones start later. */
+/* Returns the number of panels for which each wave has LDS of its own. They are all of its panels
+ * of x if waves share the contraction and LDS then has room for AT_ONCE workgroups, else one. With
+ * fewer workgroups at once, the last ones would start later. */
 static unsigned own_places(const struct product *p)
 {
     enum { AT_ONCE = 4 };

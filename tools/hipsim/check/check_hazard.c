@@ -71,7 +71,7 @@ enum hazard_trait {
     TRAIT_M0 = 1 << 12,   /* reads M0 without an operand for it */
     TRAIT_PART = 1 << 13, /* writes the upper half, or a selected part, of its destination */
     TRAIT_WIDE = 1 << 14, /* stores more than 64 bits per lane */
-    /* a vector instruction that waits only after instructions with a hazard_reach */
+    /* a plain vector instruction (is_plain_valu()): few rules require waits before it */
     TRAIT_ORDINARY = 1 << 15,
 };
 

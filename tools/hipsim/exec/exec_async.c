@@ -185,8 +185,8 @@ struct tensor {
     uint32_t mask;
     bool early;           /* true: multicast uses the early timeout; false: the standard one */
     uint32_t times;       /* tiles that are copied one after the other */
-    uint32_t lds_step;    /* bytes in LDS from the start of a tile to the next tile's */
-    uint64_t global_step; /* bytes in global memory from a tile's start to the next tile's */
+    uint32_t lds_step;    /* bytes in LDS from the start of a tile to the start of the next */
+    uint64_t global_step; /* the same in global memory */
     bool arrives;         /* true: the copy ends with an arrival at the LDS barrier `barrier` */
     uint32_t barrier;     /* byte address of the barrier in LDS */
 };
