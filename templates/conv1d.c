@@ -235,22 +235,27 @@ static struct tir_value convolve_token(struct conv *c)
 
 enum { STEP = 4 /* number of columns of a state that a wave copies at once */ };
 
-/* Returns input `from` + i of the sequence; `from` is an i32, and i is below STEP. If its index is
- * negative, returns the column of the history that is W - 1 higher, with W taps. Loads both; the
- * load that does not apply returns 0, and the results are combined by a bitwise or. */
-static struct tir_value load_either(struct conv *c, const struct att_conv_shape *s,
-                                    struct tir_value from, int i)
+/* Sets in[] to the STEP inputs of the sequence from index `from` (i32) on. Inputs with negative
+ * indices are columns of the history: W - 1 higher, with W taps. Loads both; the load that does not
+ * apply returns 0, and the results are combined by a bitwise or after all loads are issued. */
+static void load_either(struct conv *c, const struct att_conv_shape *s, struct tir_value from,
+                        struct tir_value *in)
 {
     struct tir_builder *b = &c->b;
     const struct tir_type bits = tir_with_dtype(s->row, TIR_I16);
-    const struct tir_value zero = tir_i32(b, 0), at = att_plus(b, from, i);
-    const struct tir_value row = att_plus(b, tir_min(b, from, zero), i);
-    const struct tir_value own =
-        tir_tile_load(b, inputs_view(c, tir_max(b, from, zero), STEP), row, s->row);
-    const struct tir_value old =
-        load_history(c, s, att_plus(b, at, c->v->taps - 1), tir_cmp_lt(b, at, zero));
-    const struct tir_value both = tir_or(b, tir_bitcast(b, own, bits), tir_bitcast(b, old, bits));
-    return tir_bitcast(b, both, s->row);
+    const struct tir_value zero = tir_i32(b, 0), before = tir_min(b, from, zero);
+    const struct tir_view own = inputs_view(c, tir_max(b, from, zero), STEP);
+    struct tir_value old[STEP];
+    for (int i = 0; i < STEP; i++) {
+        const struct tir_value at = att_plus(b, from, i);
+        in[i] = tir_tile_load(b, own, att_plus(b, before, i), s->row);
+        old[i] = load_history(c, s, att_plus(b, at, c->v->taps - 1), tir_cmp_lt(b, at, zero));
+    }
+    for (int i = 0; i < STEP; i++) {
+        const struct tir_value both =
+            tir_or(b, tir_bitcast(b, in[i], bits), tir_bitcast(b, old[i], bits));
+        in[i] = tir_bitcast(b, both, s->row);
+    }
 }
 
 /* Writes the state after the sequence: column i becomes input i + `ahead` of the sequence; inputs
@@ -269,8 +274,7 @@ static void write_state(struct conv *c)
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), columns, tir_i32(b, STEP), NULL, 0);
     const struct tir_value from = tir_add(b, loop.index, ahead);
     struct tir_value in[STEP];
-    for (int i = 0; i < STEP; i++)
-        in[i] = load_either(c, &s, from, i);
+    load_either(c, &s, from, in);
     for (int i = 0; i < STEP; i++) {
         const struct tir_value column = att_plus(b, loop.index, i);
         store_column(c, column, in[i], tir_cmp_lt(b, column, columns));
