@@ -145,7 +145,7 @@ struct prefill_work {
     /* Indices of the sequence, the query head and the KV head. With prefill_shares_heads(), `head`
      * is the head of the work tile's first slice, counted from the KV head's first one. */
     struct tir_value sequence, head, kv_head;
-    /* With prefill_shares_heads(): the GQA ratio, the number of KV heads, and 2^16 divided by the
+    /* With prefill_shares_heads(): the GQA ratio, the number of KV heads, and 2^28 divided by the
      * ratio, rounded up. Else no value. */
     struct tir_value gqa, kv_heads, reciprocal;
     /* Rows of the sequence's first token in q, and in k and v. */

@@ -25,16 +25,28 @@ bool prefill_shares_heads(const struct prefill *p)
     return true;
 }
 
-/* Log2 of the numerator of work.reciprocal. 16 bits make divide() exact for multiples of the ratio
- * up to 65,535 (query heads). It is also exact for numbers below the ratio plus 8 (a head plus a
- * wave's index), up to a ratio of 256. */
-enum { RECIPROCAL_BITS = 16 };
+/* Log2 of the numerator of work.reciprocal. 28 bits make divide() exact for numbers below the ratio
+ * plus 7 (a head plus a wave's index), up to a ratio of 16,384. The products have 31 bits. */
+enum { RECIPROCAL_BITS = 28 };
 
 /* Returns n / work.gqa, rounded down (i32). */
 static struct tir_value divide(struct prefill *p, struct tir_value n)
 {
     struct tir_builder *const b = &p->b;
     return tir_shr(b, tir_mul(b, n, p->work.reciprocal), tir_i32(b, RECIPROCAL_BITS));
+}
+
+/* Returns the number of KV heads (i32). Heads have 16 bits, so they are multiplied by a reciprocal
+ * with a numerator of 2^16. It may be 1 too large, which changes no quotient up to a ratio of
+ * 16,384. */
+static struct tir_value count_kv_heads(struct prefill *p)
+{
+    enum { HEADS_BITS = 16 };
+    struct tir_builder *const b = &p->b;
+    const struct tir_value less = tir_i32(b, RECIPROCAL_BITS - HEADS_BITS);
+    const struct tir_value reciprocal = att_plus(b, tir_shr(b, p->work.reciprocal, less), 1);
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    return tir_shr(b, tir_mul(b, heads, reciprocal), tir_i32(b, HEADS_BITS));
 }
 
 void prefill_find_heads(struct prefill *p)
@@ -45,7 +57,7 @@ void prefill_find_heads(struct prefill *p)
     const struct tir_value gqa = p->v->gqa ? tir_i32(b, p->v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     p->work.gqa = gqa;
     p->work.reciprocal = tir_div(b, att_plus(b, gqa, (1 << RECIPROCAL_BITS) - 1), gqa);
-    p->work.kv_heads = divide(p, tir_arg(b, ARG_HEADS, TIR_I32));
+    p->work.kv_heads = count_kv_heads(p);
 }
 
 struct tir_value prefill_count_slices(struct prefill *p, struct tir_value tokens)

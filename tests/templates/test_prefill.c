@@ -199,10 +199,11 @@ TEST_IN("no mask", work_tiles_of_windows_and_chunks_share_heads)
     }
 }
 
-enum { N_WAVES = 8, N_LANES = 64, N_FOUND = 3 /* numbers that store_slices() stores */ };
+enum { N_WAVES = 8, N_LANES = 64, N_FOUND = 4 /* numbers that store_slices() stores */ };
 
-/* Stores three numbers of each wave to argument `out`: the head and the first token of its slice,
- * and the tokens of the tile. The tile is work tile `tile` of KV head `kv_head`. */
+/* Stores numbers of each wave to argument `out`: the head and the first token of its slice, the
+ * tokens of the tile, and the number of KV heads. The tile is work tile `tile` of KV head
+ * `kv_head`. */
 static void store_slices(struct prefill *p, int kv_head, int tile)
 {
     struct tir_builder *const b = &p->b;
@@ -214,6 +215,7 @@ static void store_slices(struct prefill *p, int kv_head, int tile)
     struct tir_value all[N_FOUND] = {prefill_own_head(p)};
     all[1] = tir_add(b, prefill_first_row(p), past);
     all[2] = prefill_tile_tokens(p);
+    all[3] = p->work.kv_heads;
     struct tir_layout l = {.lane_bits = 6};
     for (unsigned i = 0; i < 6; i++)
         l.basis[i] = TIR_RC(0, 1u << i);
@@ -259,19 +261,23 @@ static void find_slices(int gqa, int kv_head, int tile, int32_t found[][N_FOUND]
  * 5 heads a tile has at most 96 tokens. */
 TEST_IN("no mask", slices_of_a_kv_head_follow_each_other)
 {
-    static const int ratios[] = {1, 2, 3, 5, 7, 8, 12, 16, 255, 256};
-    for (unsigned i = 0; i < sizeof(ratios) / sizeof(ratios[0]); i++)
-        for (int tile = 0; tile < 40; tile += tile < 5 ? 1 : 17) {
-            const int gqa = ratios[i], kv_head = 2, first = tile * N_WAVES;
+    static const int ratios[] = {1, 2, 3, 5, 7, 8, 12, 16, 255, 257, 500, 16384};
+    for (unsigned i = 0; i < sizeof(ratios) / sizeof(ratios[0]); i++) {
+        /* The last tile has the last head. */
+        const int gqa = ratios[i], tiles[] = {0, 1, 2, 3, 4, 22, 39, (gqa - 1) / N_WAVES};
+        for (unsigned k = 0; k < sizeof(tiles) / sizeof(tiles[0]); k++) {
+            const int kv_head = 2, first = tiles[k] * N_WAVES;
             int32_t found[N_WAVES][N_FOUND][N_LANES];
-            find_slices(gqa, kv_head, tile, found);
+            find_slices(gqa, kv_head, tiles[k], found);
             for (int n = 0; n < N_WAVES; n++) {
                 const int last = first + N_WAVES - 1;
                 assert_int_equal(found[n][0][0], kv_head * gqa + (first + n) % gqa);
                 assert_int_equal(found[n][1][0], (first + n) / gqa * 32);
                 assert_int_equal(found[n][2][0], (last / gqa - first / gqa + 1) * 32);
+                assert_int_equal(found[n][3][0], kv_head + 1);
             }
         }
+    }
 }
 
 /* Windows over pages have a kernel for up to 256 keys. On gfx950 it takes up to 512 keys if pages
