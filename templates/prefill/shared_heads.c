@@ -26,7 +26,8 @@ bool prefill_shares_heads(const struct prefill *p)
 }
 
 /* Log2 of the numerator of work.reciprocal. 28 bits make divide() exact for numbers below the ratio
- * plus 7 (a head plus a wave's index), up to a ratio of 16,384. The products have 31 bits. */
+ * plus 7 (a head plus a wave's index), up to a ratio of 16,384. Lookups refuse more. The products
+ * have 31 bits. */
 enum { RECIPROCAL_BITS = 28 };
 
 /* Returns n / work.gqa, rounded down (i32). */

@@ -544,6 +544,11 @@ TEST(bad_descriptors_are_refused)
     refused(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
             "7 heads are not a multiple of 2 kv_heads");
     d = plain_desc();
+    d.heads = 16385;
+    d.kv_heads = 1;
+    refused(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
+            "16385 heads are more than 16384 times 1 kv_heads");
+    d = plain_desc();
     d.heads = d.kv_heads = INT32_MAX - 1;
     refused(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT,
             "heads 2147483646 is not 1 to 65535");
