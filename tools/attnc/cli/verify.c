@@ -522,12 +522,15 @@ static int cut_into_parts(struct plan *plan)
 }
 
 /* Returns the threads of each of `children` processes that share the cores. Two threads of a
- * simulator on one core take longer than one. */
+ * simulator on one core take longer than one, and hipsim takes at most 1,024. */
 static unsigned share_cores(size_t children)
 {
+    enum { MOST = 1024 };
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const size_t each = cores > 0 && children ? (size_t)cores / children : 1;
-    return each ? (unsigned)each : 1;
+    if (!each)
+        return 1;
+    return each < MOST ? (unsigned)each : MOST;
 }
 
 /* Verifies all parts in child processes, at most `jobs` at once. Returns an exit_code. */
