@@ -146,13 +146,25 @@ static void convert_weights(const struct att_row_product *p, struct slice *s)
         s->w[i] = tir_convert(p->b, s->w[i], p->dtype);
 }
 
-/* Returns the number of loads of x that are issued before the products of the tokens begin: all
- * loads of a row, or a quarter if w and all of x would take all registers of a wave. */
+/* Returns the number of registers of a lane that hold `rows` rows of `columns` elements. */
+static unsigned registers_of(const struct att_row_product *p, unsigned rows, unsigned columns)
+{
+    enum { REGISTER = 4 /* bytes */ };
+    return rows * columns * ELEM / (tir_lanes(p->b->f->machine) * REGISTER);
+}
+
+/* Returns the number of loads of x that are issued before the products of the tokens begin. These
+ * are all loads of a row if w and x leave registers of a wave. Else w and two groups of loads leave
+ * some: one group is multiplied while the next one is loaded. */
 static unsigned loads_ahead(const struct att_row_product *p)
 {
-    const struct tir_machine *const m = p->b->f->machine;
-    const unsigned lane_bytes = (ROWS + TOKENS) * p->columns * ELEM / tir_lanes(m);
-    return lane_bytes / 4 < m->wave_vgprs ? loads(p) : (loads(p) + 3) / 4;
+    const unsigned most = p->b->f->machine->wave_vgprs, w = registers_of(p, ROWS, p->columns);
+    unsigned n = loads(p);
+    if (w + registers_of(p, TOKENS, p->columns) < most)
+        return n;
+    while (n > 1 && w + 2 * registers_of(p, TOKENS, n * COLUMNS) >= most)
+        n = (n + 1) / 2;
+    return n;
 }
 
 /* Issues loads `first` to `end` - 1 of rows of x, for TOKENS tokens from token `token` (i32) on.
