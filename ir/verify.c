@@ -16,15 +16,13 @@
 
 /* Facts of the walk about each value and op, by id. */
 struct scope {
-    bool *visible; /* values whose definition dominates the current op */
-    bool *sound;   /* values with a valid type */
-    bool *seen;    /* ops visited so far */
+    bool *visible;                 /* values whose definition dominates the current op */
+    bool *sound;                   /* values with a valid type */
+    const struct tir_block **home; /* the block of each op visited so far; else NULL */
 };
 
-bool tir_check(struct tir_verifier *v, bool ok, const char *format, ...)
+bool tir_add_finding(struct tir_verifier *v, const char *format, ...)
 {
-    if (ok)
-        return true;
     if (v->n_findings == v->cap_findings) {
         v->cap_findings = v->cap_findings ? 2 * v->cap_findings : 16;
         v->findings = tir_checked(realloc(v->findings, v->cap_findings * sizeof(*v->findings)));
@@ -90,7 +88,8 @@ static bool check_operands(struct tir_verifier *v, const struct scope *s, const 
 }
 
 /* Checks that within an iteration no op uses a value of a later pipeline stage. */
-static void check_stages(struct tir_verifier *v, const struct tir_op *op, const struct tir_block *b)
+static void check_stages(struct tir_verifier *v, const struct scope *s, const struct tir_op *op,
+                         const struct tir_block *b)
 {
     if (op->stage == TIR_NO_STAGE)
         return;
@@ -99,9 +98,7 @@ static void check_stages(struct tir_verifier *v, const struct tir_op *op, const 
         if (!def.id)
             continue;
         const struct tir_op *const producer = tir_op(v->f, def);
-        bool here = false;
-        for (uint32_t k = 0; !here && producer->stage != TIR_NO_STAGE && k < b->n_ops; k++)
-            here = b->ops[k].id == def.id;
+        const bool here = s->home[def.id] == b && producer->stage != TIR_NO_STAGE;
         tir_check(v, !here || producer->stage <= op->stage,
                   "operand %u is of stage %u, this of stage %u", i, producer->stage, op->stage);
     }
@@ -172,9 +169,9 @@ static void check_block(struct tir_verifier *v, struct scope *s, const struct ti
         if (!tir_check(v, v->op.id && v->op.id < v->f->n_ops, "is no op"))
             continue;
         const struct tir_op *const op = tir_op(v->f, v->op);
-        if (!tir_check(v, !s->seen[v->op.id], "stands in two places"))
+        if (!tir_check(v, !s->home[v->op.id], "stands in two places"))
             continue;
-        s->seen[v->op.id] = true;
+        s->home[v->op.id] = b;
         const bool ends = op->opcode == TIR_yield || op->opcode == TIR_return;
         tir_check(v, ends == (i + 1 == b->n_ops),
                   ends ? "ends a block before its end" : "does not end its block");
@@ -184,7 +181,7 @@ static void check_block(struct tir_verifier *v, struct scope *s, const struct ti
         if (check_result_types(v, s, op) && operands_ok) {
             tir_check_op(v);
             check_group(v, op);
-            check_stages(v, op, b);
+            check_stages(v, s, op, b);
         }
         const bool pipelined =
             operands_ok && !v->f->lowered && !v->inside_pipelined && tir_is_pipelined(v->f, op);
@@ -216,7 +213,7 @@ bool tir_verify(const struct tir_func *f, const char *after, FILE *out)
     struct scope s = {
         .visible = tir_scratch(f->n_values, sizeof(bool)),
         .sound = tir_scratch(f->n_values, sizeof(bool)),
-        .seen = tir_scratch(f->n_ops, sizeof(bool)),
+        .home = tir_scratch(f->n_ops, sizeof(s.home[0])),
     };
     const unsigned lanes = f->waves << f->machine->lane_bits;
     tir_check(&v, f->waves > 0 && lanes <= 1024, "%u waves a workgroup", f->waves);
@@ -229,6 +226,6 @@ bool tir_verify(const struct tir_func *f, const char *after, FILE *out)
     free(v.findings);
     free(s.visible);
     free(s.sound);
-    free(s.seen);
+    free(s.home);
     return ok;
 }

@@ -25,9 +25,13 @@ struct tir_verifier {
     uint8_t copied_by[TIR_COPY_GROUPS];
 };
 
-/** Records a finding on v->op unless `ok`. Returns ok. */
-bool tir_check(struct tir_verifier *v, bool ok, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/** Records a finding on v->op. Returns false. */
+bool tir_add_finding(struct tir_verifier *v, const char *format, ...)
+    __attribute__((cold, format(printf, 2, 3)));
+
+/** Records a finding on v->op unless `ok`. Returns ok. The arguments of the message are evaluated
+ * only for a finding. */
+#define tir_check(v, ok, ...) ((ok) ? true : tir_add_finding(v, __VA_ARGS__))
 
 /** Checks that a value of this function may have the type. Records what is wrong with it. */
 bool tir_check_type(struct tir_verifier *v, struct tir_type t);
