@@ -50,6 +50,8 @@ static bool emit(const char *op, const struct tir_func *f, const struct tgt *t,
                  const struct tgt_blob *hooks, const struct tgt_blob *ir, enum attnc_stage stage,
                  struct attnc_kernel *k, char why[ATTNC_WHY])
 {
+    if (stage == ATTNC_STAGE_PASSES)
+        return true;
     if (stage == ATTNC_STAGE_IR)
         return print_function(f, &k->code) || fail(why, "out of memory");
     bool pointers[ATTNC_MAX_ARGS];

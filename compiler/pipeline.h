@@ -17,6 +17,7 @@ enum { ATTNC_WHY = 256, ATTNC_MAX_ARGS = 96, ATTNC_ARG_NAME = 32 };
 
 /** The stage at which compilation stops; attnc_kernel.code holds that stage's output. */
 enum attnc_stage {
+    ATTNC_STAGE_PASSES, /* no output: the passes have run */
     ATTNC_STAGE_IR,     /* tile IR after the last pass that ran, as text */
     ATTNC_STAGE_LLVM,   /* LLVM IR, as text */
     ATTNC_STAGE_ASM,    /* assembly, as text */

@@ -29,7 +29,7 @@ static const struct {
 static bool lower(const struct att_variant *v)
 {
     static const struct tgt_blob no_hooks = {0};
-    const struct attnc_compile_options options = {.stage = ATTNC_STAGE_IR};
+    const struct attnc_compile_options options = {.stage = ATTNC_STAGE_PASSES};
     struct attnc_kernel k;
     char why[ATTNC_WHY] = "";
     struct att_why refused = {.text = ""};
