@@ -404,6 +404,58 @@ TEST(a_product_may_leave_out_the_last_columns)
         }
 }
 
+/* Checks a product of two by two blocks: its numbers, and which operand consecutive matrix
+ * instructions share. */
+static void check_blocks(bool by_rows)
+{
+    enum { SIZE = 32, BLOCK = 16, K = 32, VECTOR = 4, N = 8 /* instructions */ };
+    struct tile_program p = tile_program();
+    struct tir_builder *b = &p.b;
+    const int instr = tir_find_mma(&test_machine, BLOCK, BLOCK, BLOCK, TIR_BF16);
+    const struct tir_mma *const m = &test_machine.mma[instr];
+    const struct tir_contraction k = tir_contract_rows(m, K, VECTOR);
+    const struct tir_layout left = tir_mma_left(m, SIZE, &k, (struct tir_waves){0}),
+                            right = tir_mma_right(m, SIZE, &k, (struct tir_waves){0}),
+                            result = tir_mma_result(m, SIZE, SIZE, (struct tir_waves){0});
+    const struct tir_value a = small_numbers(b, tir_tile(p.f, TIR_BF16, SIZE, K, &left));
+    const struct tir_value rows = small_numbers(b, tir_tile(p.f, TIR_BF16, SIZE, K, &right));
+    const struct tir_value c = tir_transpose(b, rows);
+    const struct tir_value zero =
+        tir_splat(b, tir_f32(b, 0), tir_tile(p.f, TIR_F32, SIZE, SIZE, &result));
+    tile_keep(&p, by_rows ? tir_mma_by_rows(b, instr, a, c, zero) : tir_mma(b, instr, a, c, zero));
+    tir_return(b);
+    tir_lower_tiles(p.f, &(struct tir_schedule){0});
+    tir_opt_cse(p.f, &(struct tir_schedule){0});
+    tile_interpret(p.f, tile_out);
+    const struct tir_op *product[N + 1];
+    unsigned n = 0;
+    for (uint32_t i = 0; i < p.f->body->n_ops && n <= N; i++)
+        if (tir_op(p.f, p.f->body->ops[i])->opcode == TIR_mfma)
+            product[n++] = tir_op(p.f, p.f->body->ops[i]);
+    assert_int_equal(n, N);
+    for (unsigned i = 0; i < N; i += 2) {
+        const struct tir_value *const one = product[i]->operands, *const next =
+                                                                      product[i + 1]->operands;
+        assert_int_equal(one[0].id == next[0].id, by_rows);
+        assert_int_equal(one[1].id == next[1].id, !by_rows);
+    }
+    tir_func_destroy(p.f);
+    for (int i = 0; i < SIZE; i++)
+        for (int j = 0; j < SIZE; j++) {
+            float got, sum = 0;
+            for (int e = 0; e < K; e++)
+                sum += (float)((i ^ e) & 7) * (float)((j ^ e) & 7);
+            memcpy(&got, tile_out + 4 * (i * COLS + j), sizeof(got));
+            assert_float_equal(got, sum, 0);
+        }
+}
+
+TEST(consecutive_instructions_share_rows_or_columns)
+{
+    check_blocks(true);
+    check_blocks(false);
+}
+
 /* Rows 8 to 15 belong to the columns 16 further on, or 16 before. */
 TEST(eight_rows_take_an_operand_of_32_columns)
 {
