@@ -97,6 +97,7 @@ struct tir_machine {
     unsigned n_copies; /* number of rows of copies */
 
     unsigned cus;      /* compute units, the size of a persistent grid */
+    unsigned xcds;     /* XCDs, a power of two: the dispatcher rotates workgroups among them */
     uint8_t lane_bits; /* log2 of a wave's lanes */
     /* the highest count for which a wait can wait, by enum tir_counter; 0: the machine has no such
      * counter */

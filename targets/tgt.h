@@ -42,7 +42,6 @@ struct tgt {
     unsigned code_bytes;  /* bytes of the instruction cache that two CUs share */
 
     /* Members up to hbm_gb_per_s describe the whole GPU. */
-    unsigned xcds;         /* number of XCDs */
     unsigned clock_mhz;    /* peak engine clock */
     unsigned l2_bytes;     /* bytes of the L2 cache of an XCD */
     unsigned hbm_gb_per_s; /* peak bandwidth of memory, 10^9 bytes a second */

@@ -174,7 +174,7 @@ static void share_part(struct prefill *p, struct tir_value index, struct tir_val
 static unsigned run_bits(const struct tir_machine *m)
 {
     unsigned bits = 0;
-    while (2u << bits <= m->cus / ATT_XCDS)
+    while (2u << bits <= m->cus / m->xcds)
         bits++;
     return bits;
 }
@@ -189,12 +189,13 @@ static struct tir_value find_list(struct prefill *p)
     const struct tir_value place = tir_block_id(b, 0);
     if (prefill_residents(p->tile) == 1)
         return place;
-    const int bits = (int)run_bits(p->m), near = 1 << bits, round = near * ATT_XCDS;
+    const int xcds = (int)p->m->xcds;
+    const int bits = (int)run_bits(p->m), near = 1 << bits, round = near * xcds;
     const struct tir_value whole =
         tir_and(b, tir_arg(b, ARG_WORKGROUPS, TIR_I32), tir_i32(b, -round));
-    const struct tir_value xcd = tir_and(b, place, tir_i32(b, ATT_XCDS - 1));
+    const struct tir_value xcd = tir_and(b, place, tir_i32(b, xcds - 1));
     const struct tir_value in_xcd =
-        tir_and(b, tir_shr(b, place, tir_i32(b, (int)tir_bits(ATT_XCDS))), tir_i32(b, near - 1));
+        tir_and(b, tir_shr(b, place, tir_i32(b, (int)tir_bits(p->m->xcds))), tir_i32(b, near - 1));
     const struct tir_value begin = tir_and(b, place, tir_i32(b, -round));
     const struct tir_value run = tir_shl(b, xcd, tir_i32(b, bits));
     const struct tir_value list = tir_add(b, begin, tir_add(b, run, in_xcd));

@@ -307,14 +307,14 @@ static struct next_tile choose_tile(struct prefill *p, struct tir_value begun, s
     struct tir_builder *const b = &p->b;
     struct next_tile next = {.number = tir_add(b, begun, at)};
     if (prefill_splits_last_tiles(p)) {
-        const int rows = (int)prefill_queries(p);
+        const int rows = (int)prefill_queries(p), xcds = (int)p->m->xcds;
         const struct tir_value one = tir_i32(b, 1), groups = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
         const struct tir_value halves =
             tir_cmp_le(b, tir_sub(b, all, begun), tir_sar(b, groups, one));
-        const struct tir_value xcd = tir_and(b, at, tir_i32(b, ATT_XCDS - 1));
-        const struct tir_value pair = tir_and(b, tir_shr(b, at, one), tir_i32(b, -ATT_XCDS));
+        const struct tir_value xcd = tir_and(b, at, tir_i32(b, xcds - 1));
+        const struct tir_value pair = tir_and(b, tir_shr(b, at, one), tir_i32(b, -xcds));
         const struct tir_value second =
-            tir_and(b, tir_shr(b, at, tir_i32(b, (int)tir_bits(ATT_XCDS))), one);
+            tir_and(b, tir_shr(b, at, tir_i32(b, (int)tir_bits(p->m->xcds))), one);
         const struct tir_value number = tir_add(b, begun, tir_add(b, pair, xcd));
         next.number = tir_select(b, halves, number, next.number);
         next.rows = tir_select(b, halves, tir_i32(b, rows / 2), tir_i32(b, rows));
@@ -428,8 +428,9 @@ static void walk_all(struct prefill *p, void (*attend)(struct prefill *))
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), all, groups, carried, 1 + N_FIELDS);
     set_work(p, carried + 1);
 
-    const struct tir_value xcd = tir_and(b, carried[0], tir_i32(b, ATT_XCDS - 1));
-    const struct tir_value most = att_plus(b, groups, -ATT_XCDS);
+    const int xcds = (int)p->m->xcds;
+    const struct tir_value xcd = tir_and(b, carried[0], tir_i32(b, xcds - 1));
+    const struct tir_value most = att_plus(b, groups, -xcds);
     const struct tir_value back = tir_sub(b, tir_add(b, att_times(b, xcd, 2), most), carried[0]);
     const struct tir_value begun = tir_add(b, loop.index, groups);
     struct next_tile next = choose_tile(p, begun, back, all);

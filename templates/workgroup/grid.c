@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/workgroup/grid.h"
 
+#include "ir/bits.h"
 #include "templates/workgroup/scalar.h"
-
-/* XCDS: number of XCDs of a device. XCD_BITS: log2 of that number. */
-enum { XCDS = ATT_XCDS, XCD_BITS = 3 };
 
 /* Returns `a` limited to the range from `low` to `high`. */
 static struct tir_value clamp(struct tir_builder *b, struct tir_value a, struct tir_value low,
@@ -14,19 +12,21 @@ static struct tir_value clamp(struct tir_builder *b, struct tir_value a, struct 
 }
 
 /*
- * Implements the declaration in grid.h. The layer's first workgroup runs on XCD s = before mod 8.
- * Each XCD has n / 8 workgroups, and the remaining n mod 8 ones are on XCDs s, s + 1, ..., modulo
- * 8. XCD x gets the items from x (n / 8) + (number of XCDs below x that have one more).
+ * Implements the declaration in grid.h. The layer's first workgroup runs on XCD s = before mod X,
+ * with X XCDs. Each XCD has n / X workgroups, and the remaining n mod X ones are on XCDs s, s + 1,
+ * ..., modulo X. XCD x gets the items from x (n / X) + (number of XCDs below x that have one
+ * more).
  */
 struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
                               struct tir_value before, struct tir_value n)
 {
-    const struct tir_value zero = tir_i32(b, 0), bits = tir_i32(b, XCD_BITS);
-    const struct tir_value last = tir_i32(b, XCDS - 1);
+    const int xcds = (int)b->f->machine->xcds;
+    const struct tir_value zero = tir_i32(b, 0), bits = tir_i32(b, (int)tir_bits((unsigned)xcds));
+    const struct tir_value last = tir_i32(b, xcds - 1);
     const struct tir_value start = tir_and(b, before, last), rest = tir_and(b, n, last);
     const struct tir_value xcd = tir_and(b, tir_add(b, start, place), last);
     const struct tir_value above = clamp(b, tir_sub(b, xcd, start), zero, rest);
-    const struct tir_value wrapped = att_plus(b, tir_add(b, start, rest), -XCDS);
+    const struct tir_value wrapped = att_plus(b, tir_add(b, start, rest), -xcds);
     const struct tir_value below = clamp(b, wrapped, zero, xcd);
     const struct tir_value first =
         tir_add(b, tir_mul(b, xcd, tir_shr(b, n, bits)), tir_add(b, above, below));
@@ -37,14 +37,15 @@ struct tir_value att_shared_list(struct tir_builder *b, int n, struct tir_value 
                                  struct tir_value *part)
 {
     const struct tir_value own = tir_block_id(b, 0), by = tir_i32(b, n);
-    const struct tir_value even = tir_and(b, lists, tir_i32(b, -XCDS));
+    const int xcds = (int)b->f->machine->xcds;
+    const struct tir_value even = tir_and(b, lists, tir_i32(b, -xcds));
     const struct tir_value rest = tir_sub(b, own, att_times(b, even, n));
     const struct tir_value apart = tir_cmp_lt(b, rest, tir_i32(b, 0));
     const struct tir_value number =
-        tir_select(b, apart, tir_shr(b, own, tir_i32(b, XCD_BITS)), rest);
+        tir_select(b, apart, tir_shr(b, own, tir_i32(b, (int)tir_bits((unsigned)xcds))), rest);
     const struct tir_value list = tir_div(b, number, by);
     const struct tir_value first =
-        tir_add(b, att_times(b, list, XCDS), tir_and(b, own, tir_i32(b, XCDS - 1)));
+        tir_add(b, att_times(b, list, xcds), tir_and(b, own, tir_i32(b, xcds - 1)));
     *part = tir_sub(b, number, att_times(b, list, n));
     return tir_select(b, apart, first, tir_add(b, even, list));
 }

@@ -9,14 +9,12 @@
 #include "ir/builder.h"
 #include "templates/template.h"
 
-/* Number of XCDs (CDNA3 white paper). The dispatcher assigns workgroups to XCDs in rotation. */
-enum { ATT_XCDS = 8 };
-
 /**
  * Returns the index (i32) of a workgroup's item, so that each XCD works on consecutive items:
- * workgroup i of a launch runs on XCD i mod 8. `place` is the workgroup's index in its layer of the
- * grid. `before` is the number of workgroups before the layer, and `n` the number of items of the
- * layer. All are i32 scalars. The result is a permutation of 0 .. n - 1 for any n.
+ * workgroup i of a launch runs on XCD i modulo the machine's number of XCDs. `place` is the
+ * workgroup's index in its layer of the grid. `before` is the number of workgroups before the
+ * layer, and `n` the number of items of the layer. All are i32 scalars. The result is a permutation
+ * of 0 .. n - 1 for any n.
  */
 struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
                               struct tir_value before, struct tir_value n);
@@ -24,8 +22,8 @@ struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
 /** Returns the index (i32) of the work list of this workgroup; `n` workgroups share each list. Sets
  * *part to the workgroup's number (i32, 0 to n - 1) among them. `lists` (i32) is the number of
  * lists, and the grid has n * lists workgroups. The workgroup IDs of a list's successive parts
- * differ by ATT_XCDS, which puts them on one XCD. In the last ATT_XCDS lists, if these are fewer,
- * the IDs differ by 1. */
+ * differ by the number of XCDs, which puts them on one XCD. In the last lists, if these are fewer
+ * than XCDs, the IDs differ by 1. */
 struct tir_value att_shared_list(struct tir_builder *b, int n, struct tir_value lists,
                                  struct tir_value *part);
 
