@@ -504,7 +504,7 @@ void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value 
 /* Functions of tiles.c and tile.c: the table of tiles, and what a row of it takes. */
 
 /** Number of rows of prefill's tile table, prefill_tiles[]. */
-enum { PREFILL_N_TILES = 50 };
+enum { PREFILL_N_TILES = 51 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 
 enum { PREFILL_N_FITTED = 7 };

@@ -157,6 +157,9 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
     {TILE(256, 128, 16, 8, 16, 256), .whole_keys = true, .late_maximum = true,
      .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_SIDE] = 16},
      .why = "256 registers hold the addresses of a custom mask for 16 keys"},
+    {TILE(256, 128, 16, 8, 16, 64), .late_maximum = true,
+     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_SIDE] = 16},
+     .why = "the same where pages pass through registers, and few columns of K stay there"},
 };
 
 const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
