@@ -358,8 +358,10 @@ TEST(a_wave_has_the_key_of_the_indexer)
 {
     static const _Alignas(16) char memory[16];
     void *const m = (void *)(uintptr_t)memory;
-    const struct attn_indexer_rope_cache_desc desc = {
-        .size = sizeof(desc), .dtype = ATTN_BF16, .heads = 12, .rope = ATTN_ROPE_NEOX};
+    const union attn_desc desc = {.indexer_rope_cache = {.size = sizeof(desc.indexer_rope_cache),
+                                                         .dtype = ATTN_BF16,
+                                                         .heads = 12,
+                                                         .rope = ATTN_ROPE_NEOX}};
     struct attn_indexer_rope_cache_args a = {
         .size = sizeof(a),
         .k = m,
@@ -374,7 +376,9 @@ TEST(a_wave_has_the_key_of_the_indexer)
     struct attn_call call;
     assert_int_equal(attn_family_indexer_rope_cache.fill(&desc, &a, &call), ATTN_OK);
     assert_int_equal(call.values[ATTN_ARG_HEAD_ROWS].i64, 8);
-    a.q = a.weights = a.q_out = a.weights_out = m;
+    a.q = a.weights = m;
+    a.q_out = m;
+    a.weights_out = m;
     assert_int_equal(attn_family_indexer_rope_cache.fill(&desc, &a, &call), ATTN_OK);
     assert_int_equal(call.values[ATTN_ARG_HEAD_ROWS].i64, 20);
 }
