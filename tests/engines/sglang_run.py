@@ -68,13 +68,14 @@ def linear_layers(case, k_dim, v_dim):
 
 
 def tensors(thing, name="backend", depth=6):
-    """Returns {name: tensor} of all tensors in an object of the plugin, also in its members down to `depth`."""
+    """Returns {name: tensor} of all tensors in an object of the plugin, also in its members down to `depth`. Each dictionary
+    is copied first, since a collected object may leave one at any time."""
     if isinstance(thing, torch.Tensor):
         return {name: thing}
     own = vars(thing) if type(thing).__module__.startswith("attn.") and hasattr(thing, "__dict__") else {}
     parts = thing if isinstance(thing, dict) else dict(enumerate(thing)) if isinstance(thing, (list, tuple)) else own
     out = {}
-    for key, part in parts.items() if depth else ():
+    for key, part in dict(parts).items() if depth else ():
         out.update(tensors(part, f"{name}.{key}", depth - 1))
     return out
 
