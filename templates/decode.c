@@ -73,8 +73,10 @@ static unsigned least_keys(const struct tir_machine *m, unsigned dtype)
     return tir_find_mma(m, 16, 16, 16, dtype) < 0 ? 32 : 16;
 }
 
-/* Returns the number of keys of a tile, at least least_keys(). They are t->keys_by_row if each row
- * of K and V takes registers for a page number, a scale or a mask byte. */
+/* Returns the number of keys of a tile, at least least_keys(). The tile has t->keys_by_row keys if
+ * each row of K and V takes registers for a page number, a scale or a mask byte. The same holds if
+ * scores are scaled and in_parts(). A custom mask with more than 16 rows limits the tile to
+ * SPLIT_KV_BLOCK keys. */
 static unsigned tile_keys(const struct att_variant *v, const struct att_tile *t,
                           const struct tir_machine *m)
 {

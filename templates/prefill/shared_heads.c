@@ -37,9 +37,9 @@ static struct tir_value divide(struct prefill *p, struct tir_value n)
     return tir_shr(b, tir_mul(b, n, p->work.reciprocal), tir_i32(b, RECIPROCAL_BITS));
 }
 
-/* Returns the number of KV heads (i32). Heads have 16 bits, so they are multiplied by a reciprocal
- * with a numerator of 2^16. It may be 1 too large, which changes no quotient up to a ratio of
- * 16,384. */
+/* Returns the number of KV heads (i32): query heads divided by the GQA ratio. Query heads have 16
+ * bits, so a reciprocal with numerator 2^16 keeps the product within 32 bits. It may be 1 too
+ * large; the quotient is exact, since query heads are a multiple of the ratio. */
 static struct tir_value count_kv_heads(struct prefill *p)
 {
     enum { HEADS_BITS = 16 };

@@ -521,8 +521,9 @@ static int cut_into_parts(struct plan *plan)
     return EXIT_GOOD;
 }
 
-/* Returns the threads of each of `children` processes that share the cores. Two threads of a
- * simulator on one core take longer than one, and hipsim takes at most 1,024. */
+/* Returns the number of threads for each of `children` processes: the cores divided by the
+ * processes, 1 to the 1,024 that hipsim accepts. A simulator with two threads on one core is slower
+ * than with one thread. */
 static unsigned share_cores(size_t children)
 {
     enum { MOST = 1024 };

@@ -112,8 +112,9 @@ struct words {
     uint32_t w[INST_MAX_DWORDS + 1];
 };
 
-/* Copies the dwords of the instruction in `left` bytes to *to. The constant 255 of v_madmk_f16 and
- * v_madak_f16 becomes 0, since LLVM would crash on it. False if LLVM would crash on the copy. */
+/* Copies dwords from the `left` bytes at `bytes_at` to *to, and fills the rest with zeros. Sets the
+ * bits that isa->complete requires. Returns false if LLVM would crash on the dwords of GFX9. The
+ * constant 255 of v_madmk_f16 and v_madak_f16 becomes 0 there for the same reason. */
 static bool copy_words(const struct isa *isa, const uint8_t *bytes_at, uint64_t left,
                        struct words *to)
 {
