@@ -56,6 +56,10 @@ static struct {
     uint64_t round;
     struct touch *touches[BUCKETS]; /* recorded accesses, by hash of the page */
     unsigned ntouches;
+    /* Numbers of the lists of `touches` that may have accesses, so that a wait visits no others. */
+    uint16_t used[BUCKETS];
+    unsigned nused;
+    bool listed[BUCKETS];      /* true: the list's number is in `used` */
     uint64_t races[RACES_MAX]; /* hashes of the reported pairs */
     unsigned nraces;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
@@ -69,12 +73,18 @@ bool hip_order_may_postpone(void) { return may_postpone; }
 
 /* The functions from here on handle clocks of streams and events. */
 
-/* Adds to *a the operations that are in *b. */
-static void join(struct hip_order *a, const struct hip_order *b)
+/* Adds to *a the operations that are in *b. True if *a did not have all of them. */
+static bool join(struct hip_order *a, const struct hip_order *b)
 {
-    for (unsigned i = 0; i < ORDER_SLOTS; i++)
-        if (b->at[i] > a->at[i])
-            a->at[i] = b->at[i];
+    bool more = false;
+
+    for (unsigned i = 0; i < ORDER_SLOTS; i++) {
+        if (b->at[i] <= a->at[i])
+            continue;
+        a->at[i] = b->at[i];
+        more = true;
+    }
+    return more;
 }
 
 /* True if operation `number` of the slot is in *order. */
@@ -158,9 +168,18 @@ static void prune(struct touch **link)
  * longer race. */
 static void host_waited(const struct hip_order *order)
 {
-    join(&state.host, order);
-    for (unsigned i = 0; state.ntouches && i < BUCKETS; i++)
-        prune(&state.touches[i]);
+    if (!join(&state.host, order))
+        return;
+    for (unsigned i = 0; i < state.nused;) {
+        const unsigned list = state.used[i];
+        prune(&state.touches[list]);
+        if (state.touches[list]) {
+            i++;
+            continue;
+        }
+        state.listed[list] = false;
+        state.used[i] = state.used[--state.nused];
+    }
 }
 
 /* Sets *address to the first byte that one side changes and the other uses, unless both do so by
@@ -259,6 +278,11 @@ static void remember(const struct operation *op, const struct race_page *page)
                         .next = *bucket};
     memcpy(t->name, op->name, sizeof(t->name));
     *bucket = t;
+    const size_t list = (size_t)(bucket - state.touches);
+    if (state.listed[list])
+        return;
+    state.listed[list] = true;
+    state.used[state.nused++] = (uint16_t)list;
 }
 
 /* Compares an operation's accesses to a page with earlier ones, records them, and reports a
