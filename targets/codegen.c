@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Compiles one function with LLVM: builds a module with one kernel, lowers the IR, inlines hooks
- * and emits the result. Each call of tgt_emit() has its own LLVM context. Calls share only LLVM's
- * command line options, which are set once.
+ * and emits the result. Each call of tgt_emit() has its own LLVM context. Calls share LLVM's
+ * command line options, which are set once. Calls of a thread share a machine for each target.
  */
 #include <llvm-c/Analysis.h>
 #include <llvm-c/BitReader.h>
@@ -21,6 +21,14 @@
 #include "targets/lower_isa.h"
 
 static const char triple[] = "amdgcn-amd-amdhsa";
+
+/* The number of targets. */
+enum {
+    TARGETS = 0
+#define TARGET(name, isa) +1
+#include "targets/targets.def"
+#undef TARGET
+};
 
 void tgt_blob_free(struct tgt_blob *b)
 {
@@ -402,8 +410,7 @@ static bool emit_machine_code(LLVMModuleRef module, LLVMTargetMachineRef machine
     return ok;
 }
 
-/* Returns LLVM's machine for a target, which the caller disposes of. Returns NULL with a message on
- * an error. */
+/* Creates LLVM's machine for a target. Returns NULL with a message on an error. */
 static LLVMTargetMachineRef create_machine(const struct tgt *t, char why[TGT_WHY])
 {
     LLVMTargetRef target;
@@ -414,6 +421,19 @@ static LLVMTargetMachineRef create_machine(const struct tgt *t, char why[TGT_WHY
     }
     return LLVMCreateTargetMachine(target, triple, t->machine.name, "", LLVMCodeGenLevelDefault,
                                    LLVMRelocPIC, LLVMCodeModelDefault);
+}
+
+/* Returns this thread's LLVM machine for a target, which later kernels use too: it holds tables of
+ * registers that LLVM computes at their first use. Returns NULL with a message on an error. */
+static LLVMTargetMachineRef find_machine(const struct tgt *t, char why[TGT_WHY])
+{
+    static _Thread_local LLVMTargetMachineRef machines[TARGETS];
+    unsigned i = 0;
+    while (tgt_all[i] != t)
+        i++;
+    if (!machines[i])
+        machines[i] = create_machine(t, why);
+    return machines[i];
 }
 
 /* Builds the module: links the hooks, lowers the function, verifies it and inlines the hooks. */
@@ -461,7 +481,7 @@ bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_co
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start_llvm);
 
-    LLVMTargetMachineRef machine = create_machine(t, why);
+    LLVMTargetMachineRef machine = find_machine(t, why);
     if (!machine)
         return false;
     LLVMContextRef ctx = LLVMContextCreate();
@@ -492,6 +512,5 @@ bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_co
     LLVMDisposeBuilder(l.b);
     LLVMDisposeModule(l.module);
     LLVMContextDispose(ctx);
-    LLVMDisposeTargetMachine(machine);
     return ok;
 }

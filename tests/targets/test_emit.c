@@ -263,6 +263,32 @@ TEST(facts_are_those_of_the_code_object)
     }
 }
 
+TEST(objects_do_not_depend_on_earlier_kernels)
+{
+    struct kernel k = small_kernel("gfx950"), other = small_kernel("gfx942");
+    struct kernel again = small_kernel("gfx950"), wide = small_kernel("gfx950");
+    const struct tgt_codegen_options o = {.kind = TGT_EMIT_OBJECT};
+    struct tgt_blob object;
+    char why[TGT_WHY];
+    tir_return(&k.b);
+    tir_return(&other.b);
+    tir_return(&again.b);
+    tir_return(&wide.b);
+    wide.f->args[1].offset = 12;
+    struct tgt_blob first = emit(&k, TGT_EMIT_OBJECT), between = emit(&other, TGT_EMIT_OBJECT);
+    assert_false(tgt_emit(wide.f, wide.t, &o, &object, why));
+    struct tgt_blob last = emit(&again, TGT_EMIT_OBJECT);
+    assert_int_equal(first.size, last.size);
+    assert_memory_equal(first.data, last.data, first.size);
+    tgt_blob_free(&first);
+    tgt_blob_free(&between);
+    tgt_blob_free(&last);
+    tir_func_destroy(k.f);
+    tir_func_destroy(other.f);
+    tir_func_destroy(again.f);
+    tir_func_destroy(wide.f);
+}
+
 TEST(offsets_of_arguments_must_be_natural)
 {
     struct kernel k = small_kernel("gfx942");
