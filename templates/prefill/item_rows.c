@@ -135,7 +135,7 @@ static unsigned out_parts(const struct prefill *p, unsigned bytes)
     if (prefill_dv(p) != (unsigned)p->v->head_dim_v || prefill_v_parts(p) > 1)
         return 0;
     for (unsigned parts = 1; prefill_dv(p) / parts >= LEAST; parts *= 2)
-        if (all / parts <= p->staging.item_o)
+        if (all / parts <= p->staging.item_bytes)
             return parts;
     return 0;
 }
@@ -159,16 +159,14 @@ void prefill_plan_item_rows(struct prefill *p, unsigned room, unsigned keys)
     while (out > room)
         out /= 2;
     p->staging.item_bytes = q <= room && q > out ? q : out;
-    p->staging.item_o = p->staging.item_bytes;
     if (p->staging.item_q != PREFILL_NO_ROOM || out_parts(p, PARTIAL_BYTES))
         return;
-    p->staging.item_bytes = 0;
-    p->staging.item_o = prefill_residents(p->tile) > 1 ? keys : 0;
+    p->staging.item_bytes = prefill_residents(p->tile) > 1 ? keys : 0;
     const unsigned parts = out_parts(p, PREFILL_OUT_BYTES);
     if (parts && prefill_dv(p) / parts * PREFILL_OUT_BYTES >= LINE_BYTES)
         p->staging.home = PREFILL_KV_ROOM;
     else
-        p->staging.item_o = 0;
+        p->staging.item_bytes = 0;
 }
 
 void prefill_issue_q_rows(struct prefill *p)

@@ -21,7 +21,7 @@ struct prefill_rows {
 struct prefill_rows prefill_find_rows(struct prefill *p, struct tir_value index);
 
 /** Sets the members of p->staging that say where in LDS an item's rows of Q and O pass: home,
- * item_q, item_bytes and item_o. `room`: unused bytes of LDS. `keys`: bytes of K and V in LDS. */
+ * item_q and item_bytes. `room`: unused bytes of LDS. `keys`: bytes of K and V in LDS. */
 void prefill_plan_item_rows(struct prefill *p, unsigned room, unsigned keys);
 
 /** Issues the loads of the workgroup's rows of Q of an item to registers, with neighbouring columns

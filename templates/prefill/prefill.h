@@ -129,13 +129,10 @@ struct prefill_staging {
      * copied only when the work tile begins. */
     struct prefill_out_place o_beside_q;
     enum prefill_room item_q; /* for planned kernels: the place of an item's rows of Q */
-    /* For planned kernels: bytes of LDS that serve only an item's rows of Q and O; 0: no LDS is
-     * reserved for these rows. */
+    /* For planned kernels: bytes of LDS through which an item's rows of Q and O pass. `home` is
+     * PREFILL_KV_ROOM if they are the buffers of K and V, which only O passes through. 0: O does
+     * not pass through LDS. */
     unsigned item_bytes;
-    /* For planned kernels: bytes of LDS through which an item's rows of O pass. They are
-     * `item_bytes`, or the bytes of K and V if `home` is PREFILL_KV_ROOM. 0: O does not pass
-     * through LDS. */
-    unsigned item_o;
 };
 
 /** The work tile of the workgroup: some queries of one head of a sequence, or slices with

@@ -196,8 +196,10 @@ static unsigned key_bytes(const struct prefill *p)
 /* Returns the bytes of LDS that a workgroup takes. */
 static unsigned lds_bytes(const struct prefill *p)
 {
-    return key_bytes(p) + p->staging.item_bytes +
-           (p->staging.home != PREFILL_OWN_ROOM ? 0 : p->staging.bytes);
+    const unsigned rows = p->staging.home == PREFILL_OWN_ROOM  ? p->staging.bytes
+                          : p->staging.home == PREFILL_NO_ROOM ? p->staging.item_bytes
+                                                               : 0;
+    return key_bytes(p) + rows;
 }
 
 /* Returns the most bytes of LDS that a workgroup may take. */
