@@ -135,12 +135,12 @@ struct prefill_staging {
     unsigned item_bytes;
 };
 
-/** The work tile of the workgroup: some queries of one head of a sequence, or slices with
- * prefill_shares_heads(). In planned kernels it is some rows of an item. Members are i32 scalars,
- * equal in all waves unless stated. */
+/** The work tile of the workgroup: some queries of one head of a sequence, or wave tiles
+ * with prefill_shares_heads(). In planned kernels it is some rows of an item. Members are i32
+ * scalars, equal in all waves unless stated. */
 struct prefill_work {
     /* Indices of the sequence, the query head and the KV head. With prefill_shares_heads(), `head`
-     * is the head of the work tile's first slice, counted from the KV head's first one. */
+     * is the head of the work tile's first wave tile, counted from the KV head's first one. */
     struct tir_value sequence, head, kv_head;
     /* With prefill_shares_heads(): the GQA ratio, the number of KV heads, and 2^28 divided by the
      * ratio, rounded up. Else no value. */
@@ -318,18 +318,19 @@ void prefill_await_q(struct prefill *p);
 
 /* Functions of shared_heads.c: work tiles with several heads. */
 
-/** True if each wave of a work tile has a slice: tile->rows tokens of one query head. The slices of
- * a work tile may be of several query heads of a KV head. */
+/** True if each wave of a work tile has a wave tile: tile->rows tokens of one query head. The wave
+ * tiles of a work tile may be of several query heads of a KV head. */
 bool prefill_shares_heads(const struct prefill *p);
 
 /** Sets work.gqa, work.kv_heads and work.reciprocal with prefill_shares_heads(). */
 void prefill_find_heads(struct prefill *p);
 
-/** Returns the number (i32) of slices of a KV head in a sequence of `tokens` tokens (i32). */
-struct tir_value prefill_count_slices(struct prefill *p, struct tir_value tokens);
+/** Returns the number (i32) of wave tiles of a KV head in a sequence of `tokens` tokens (i32). */
+struct tir_value prefill_count_wave_tiles(struct prefill *p, struct tir_value tokens);
 
-/** Sets work.head and work.row0 to the first slice of work tile `tile` (i32 index) of a KV head. */
-void prefill_find_slices(struct prefill *p, struct tir_value tile);
+/** Sets work.head and work.row0 to the first wave tile of work tile `tile` (i32: index) of a KV
+ * head. */
+void prefill_find_wave_tiles(struct prefill *p, struct tir_value tile);
 
 /** Returns the number (i32) of tokens that a work tile covers; some may be after the last token. */
 struct tir_value prefill_tile_tokens(struct prefill *p);

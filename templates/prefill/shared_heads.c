@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Work tiles with several heads of a KV head, for windows and chunks without a plan. Each wave
- * has some tokens of one head: a slice. Slices of a KV head are numbered with heads inner. A
- * work tile has a slice for each wave, in this order. With 8 heads and 256 rows the tile has 32
- * tokens, whose windows cover 31 keys more than one window; 256 tokens of one head cover 255 more.
- * With 5 heads a tile has slices of two or three times 32 tokens. Its first slice may be of any
- * head. All waves also meet the ends of their windows in nearly the same iterations.
+ * has a wave tile: some tokens of one head. Wave tiles of a KV head are numbered with heads inner,
+ * and a work tile has as many successive ones as waves. With 8 heads and 256 rows the work tile has
+ * 32 tokens, whose windows cover 31 keys more than one window; 256 tokens of one head cover 255
+ * more. With 5 heads a work tile has wave tiles of two or three times 32 tokens. Its first wave
+ * tile may be of any head. All waves also meet the ends of their windows in nearly the same
+ * iterations.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -61,14 +62,14 @@ void prefill_find_heads(struct prefill *p)
     p->work.kv_heads = count_kv_heads(p);
 }
 
-struct tir_value prefill_count_slices(struct prefill *p, struct tir_value tokens)
+struct tir_value prefill_count_wave_tiles(struct prefill *p, struct tir_value tokens)
 {
     struct tir_builder *const b = &p->b;
     const struct tir_value up = att_plus(b, tokens, (int)p->tile->rows - 1);
     return tir_mul(b, tir_shr(b, up, tir_i32(b, (int)tir_bits(p->tile->rows))), p->work.gqa);
 }
 
-void prefill_find_slices(struct prefill *p, struct tir_value tile)
+void prefill_find_wave_tiles(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *const b = &p->b;
     const struct tir_value first = att_times(b, tile, (int)p->tile->waves);
@@ -77,8 +78,8 @@ void prefill_find_slices(struct prefill *p, struct tir_value tile)
     p->work.row0 = att_times(b, steps, (int)p->tile->rows);
 }
 
-/* Returns how far slice `n` (i32) of the work tile is after its first slice in the sequence, in
- * units of tile->rows tokens (i32). */
+/* Returns the number of steps of tile->rows tokens (i32) from the work tile's first wave tile to
+ * wave tile `n` (i32). */
 static struct tir_value steps_before(struct prefill *p, struct tir_value n)
 {
     return divide(p, tir_add(&p->b, p->work.head, n));

@@ -54,7 +54,7 @@ static struct tir_value count_layers(struct prefill *p)
     const int rows = (int)prefill_queries(p), waves = (int)p->tile->waves;
     const struct tir_value most = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
     if (p->work.gqa.id)
-        return tir_shr(b, att_plus(b, prefill_count_slices(p, most), waves - 1),
+        return tir_shr(b, att_plus(b, prefill_count_wave_tiles(p, most), waves - 1),
                        tir_i32(b, (int)tir_bits(p->tile->waves)));
     return tir_div(b, att_plus(b, most, rows - 1), tir_i32(b, rows));
 }
@@ -98,7 +98,7 @@ static void find_other_head(struct prefill *p, const struct tile_number *t)
 {
     struct tir_builder *b = &p->b;
     if (p->work.gqa.id)
-        prefill_find_slices(p, tile_of_head(p, t));
+        prefill_find_wave_tiles(p, tile_of_head(p, t));
     else
         p->work.kv_head = p->v->gqa ? tir_div(b, p->work.head, tir_i32(b, p->v->gqa))
                                     : tir_div(b, p->work.head, tir_arg(b, ARG_GQA, TIR_I32));
