@@ -350,36 +350,6 @@ int tir_layout_contiguous(const struct tir_layout *l, int axis)
     return tir_low_bits_alone(images, l->reg_bits, tir_layout_bits(l));
 }
 
-uint32_t tir_matrix_apply(const struct tir_matrix *m, uint32_t x)
-{
-    uint32_t y = 0;
-    for (unsigned i = 0; i < m->n_bits; i++)
-        if (x >> i & 1)
-            y ^= m->column[i];
-    return y;
-}
-
-struct tir_matrix tir_matrix_compose(const struct tir_matrix *outer, const struct tir_matrix *inner)
-{
-    struct tir_matrix c = {.n_bits = inner->n_bits};
-    for (unsigned i = 0; i < inner->n_bits; i++)
-        c.column[i] = tir_matrix_apply(outer, inner->column[i]);
-    return c;
-}
-
-bool tir_matrix_invert(const struct tir_matrix *m, struct tir_matrix *inverse)
-{
-    struct echelon e = {0};
-    for (unsigned i = 0; i < m->n_bits; i++)
-        add_vector(&e, m->column[i], 1u << i);
-    struct tir_matrix r = {.n_bits = m->n_bits};
-    for (unsigned i = 0; i < m->n_bits; i++)
-        if (!solve_one(&e, 1u << i, &r.column[i]))
-            return false;
-    *inverse = r;
-    return true;
-}
-
 /*
  * Sets *source to the cheapest set of input bits of `from` whose combined image is `image`. `own`
  * is the bit with the role of the destination's bit; 0: none. The function first tries the set that

@@ -163,15 +163,6 @@ struct tir_matrix {
     uint32_t column[TIR_LAYOUT_MAX_BITS];
 };
 
-/** Returns the image of x under the map: the XOR of the images of its set bits. */
-uint32_t tir_matrix_apply(const struct tir_matrix *m, uint32_t x);
-/** Returns the composition: first `inner`, then `outer`, whose inputs are the output bits of
- * `inner`. */
-struct tir_matrix tir_matrix_compose(const struct tir_matrix *outer,
-                                     const struct tir_matrix *inner);
-/** Inverts a square map of n_bits bits. Returns false if it has no inverse. */
-bool tir_matrix_invert(const struct tir_matrix *m, struct tir_matrix *inverse);
-
 /** The data path by which elements of layout `from` get to layout `to`. Each kind may also use the
  * paths of the kinds before it. */
 enum tir_conversion_kind {
