@@ -72,7 +72,7 @@ TEST(packed_rows_are_only_of_latent_attention)
 {
     const struct attn_cache_desc packed = {
         .dtype = ATTN_FP8, .layout = ATTN_KV_PACKED, .page_size = 64};
-    const char *const text = "cache.layout is ATTN_KV_PACKED, whose rows mla_decode reads";
+    const char *const text = "cache.layout is ATTN_KV_PACKED, which only mla_decode reads";
     const struct attn_decode_desc decode = {.size = sizeof(decode),
                                             .dtype = ATTN_BF16,
                                             .head_dim = 512,
