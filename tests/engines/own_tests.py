@@ -3,6 +3,7 @@
 
 op_tests.py has AITER's own tests, vllm_tests.py has vLLM's, sglang_tests.py has SGLang's."""
 import collections
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -47,17 +48,17 @@ def wait(process, target, out, period=20):
     """Waits for a process that writes results to the file `out`. Each `period` seconds it prints their number, if that
     changed. Returns the exit code, and kills the process at an interrupt."""
     last = -1
-    while True:
-        try:
-            return process.wait(period)
-        except subprocess.TimeoutExpired:
+    try:
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(period)
             results = read(out)
-        except BaseException:
-            process.kill()
-            raise
-        if len(results) != last:
-            last = len(results)
-            print(f"{target}: {last} cases in {sum(one[5] for one in results):.0f} CPU seconds", file=sys.stderr, flush=True)
+            if len(results) != last:
+                last = len(results)
+                print(f"{target}: {last} cases in {sum(one[5] for one in results):.0f} CPU seconds", file=sys.stderr, flush=True)
+    except BaseException:
+        process.kill()
+        raise
 
 
 def run(suite, build, folder, checkout, target, rows):

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import unittest.mock
 
 import own_tests
 
@@ -52,6 +53,9 @@ def main():
         assert printed.count("gfx942: 1 cases in 2 CPU seconds") == 1, printed
         code, _ = waited(path, True)
         assert code == -signal.SIGKILL, "the process goes on after an interrupt"
+        with unittest.mock.patch.object(own_tests, "print", side_effect=KeyboardInterrupt, create=True):
+            code, _ = waited(path, False)
+        assert code == -signal.SIGKILL, "the process goes on after an interrupt between two waits"
 
 
 if __name__ == "__main__":
