@@ -27,11 +27,11 @@ static bool drain(int fd, struct tgt_blob *b, size_t *cap)
         *cap = wanted;
     }
     ssize_t n = read(fd, b->data + b->size, *cap - b->size - 1);
-    if (n < 0)
-        return errno == EINTR;
+    if (n <= 0)
+        return false;
     b->size += (size_t)n;
     b->data[b->size] = '\0';
-    return n > 0;
+    return true;
 }
 
 /* Reads two pipes, the standard output and the standard error of a process, to `out` and `err`
