@@ -114,6 +114,7 @@ static const char *const lines[] = {
     "s_nop 1",
     "s_mov_b64 vcc, s[%p]",
     "ds_read_b32 %v, v30",
+    "ds_read_b32 %a, v30",
     "ds_write_b32 v30, %v",
     "s_waitcnt lgkmcnt(0)",
     "s_mov_b64 exec, s[18:19]",
