@@ -112,14 +112,6 @@ bool hipsim_time_last(struct hipsim_time_report *report)
     return timed;
 }
 
-bool time_enabled(void)
-{
-    pthread_mutex_lock(&state.lock);
-    const bool enabled = state.enabled;
-    pthread_mutex_unlock(&state.lock);
-    return enabled;
-}
-
 int time_run(struct launch *launch, bool always, double *microseconds)
 {
     *microseconds = -1;

@@ -5,9 +5,6 @@
 
 #include "wave.h"
 
-/* True if hipsim_time_enable() has switched timing on. */
-bool time_enabled(void);
-
 /*
  * Runs the launch. It is timed if hipsim_time_enable() or `always` requests it; *microseconds is
  * then the modelled time at the power-limited clock. Otherwise *microseconds is negative. Returns
