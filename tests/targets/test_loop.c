@@ -245,6 +245,27 @@ TEST(accumulators_stay_in_agprs)
     }
 }
 
+/* A concat that replaces one element of an accumulator in AGPRs leaves the other elements there. */
+TEST(one_element_of_an_accumulator_is_replaced)
+{
+    FOR_GFX9(t)
+    for (unsigned replaced = 0; replaced < 16; replaced += 5) {
+        struct kernel k = kernel_create((*t)->machine.name, 4, 1);
+        const int instr = mma32(&k, TIR_BF16);
+        const struct tir_value a = unknown(&k, operand_type(&k, instr)), other = unknown(&k, f32);
+        const struct tir_value acc = mfma_in_agprs(&k, instr, a, a, zero_acc(&k));
+        struct tir_value parts[16];
+        for (unsigned i = 0; i < 16; i++)
+            parts[i] = i == replaced ? other : element(&k, acc, i);
+        const struct tir_value changed = make(&k, TIR_concat, acc32, parts, 16, 0, 0, 0);
+        keep_acc(&k, mfma_in_agprs(&k, instr, a, a, changed));
+        struct compiled c = kernel_compile(&k);
+        assert_int_equal(c.facts.agprs, 16);
+        assert_in_range(count_of(&c, "v_accvgpr_write"), 1, 2);
+        compiled_free(&c);
+    }
+}
+
 /* Each settle emits some of the wait states until a result can be read; the rest comes before the
  * read. */
 TEST(settle_emits_wait_states)
