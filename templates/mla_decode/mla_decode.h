@@ -34,7 +34,6 @@ enum {
      * LDS. */
     MLA_STAGE_ARRIVES = 2,
     MLA_SCORES_PHASE = 3 /* index of the phase in which pipeline values_between computes S^T */,
-    MLA_MAX_ROW_PARTS = 4 /* most groups of waves that divide the columns of K in K Q^T */,
     MLA_MOST_ROWS = 16 /* most rows of a block that a wave copies */,
     MLA_MAX_RUNS = 4 /* most runs of a block's keys; a run is in one page */
 };

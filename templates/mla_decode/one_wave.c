@@ -30,7 +30,6 @@
 #include <assert.h>
 
 enum {
-    MOST_KEYS = 64 /* most keys of a block */,
     RUN = 16 /* fewest neighbouring keys of a block that are in one page */,
     BLOCKS = 4,
     MOVED_BLOCKS = 8 /* number of blocks in LDS if the tensor data mover copies them */,
