@@ -159,7 +159,7 @@ static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
 /* Returns the number of lanes per row in few_lanes_tile(): mla_row_copies.lanes. */
 static unsigned few_lanes(const struct mla *s) { return (1u << s->d.m->lane_bits) / own_rows(s); }
 
-/* Returns the number of lanes per row in own_rows_tile(): mla_row_copies.lanes. */
+/* Returns 1, since each row has one lane in own_rows_tile(): mla_row_copies.lanes. */
 static unsigned one_lane(const struct mla *s)
 {
     (void)s;
