@@ -398,13 +398,11 @@ void prefill_finish(struct prefill *p, const struct prefill_out_place *place)
     if (prefill_has_halves(p))
         s.o = order_halves(p, s.o);
     /* Waits, since other waves may still read V from O's place in LDS, and copies of K after the
-     * last key may be in flight. */
-    if (p->staging.home == PREFILL_KV_ROOM && p->v->planned)
-        att_lds_barrier(b); /* K of a later tile may still be on its way to LDS */
-    else if (p->staging.home == PREFILL_KV_ROOM && !p->v->paged)
+     * last key may be in flight. prefill_walk_items() has done so in planned kernels. */
+    if (p->staging.home == PREFILL_KV_ROOM && !p->v->paged)
         prefill_await_keys(p);
-    else if (p->staging.home == PREFILL_KV_ROOM ||
-             (prefill_is_one_wave(p) && p->staging.home == PREFILL_V_ROOM))
+    else if (!p->v->planned && (p->staging.home == PREFILL_KV_ROOM ||
+                                (prefill_is_one_wave(p) && p->staging.home == PREFILL_V_ROOM)))
         tir_barrier(b);
     if (prefill_groups(p) == 1) {
         finish(p, place, &s);
