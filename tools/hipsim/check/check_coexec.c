@@ -54,9 +54,8 @@ static bool reads(const struct inst *in, const struct opnd *o, unsigned sources)
  * its source too. */
 static bool writes(const struct inst *in, const struct opnd *o)
 {
-    const bool swaps = strstr(in->row->name, "swap") != NULL;
     return share_vgpr(&in->dst, o) || share_vgpr(&in->dst2, o) ||
-           (swaps && share_vgpr(&in->src[0], o));
+           (share_vgpr(&in->src[0], o) && strstr(in->row->name, "swap"));
 }
 
 /* True if the instruction is a matrix instruction (WMMA). */
@@ -102,7 +101,7 @@ static bool takes(const struct inst *in, const struct inst *from)
 /* True if `in` overlaps other instructions, and takes() is true (CDNA5 ISA, 7.12.1). */
 static bool multiplies(const struct inst *in, const struct inst *from)
 {
-    return is_narrow(in) && takes(in, from);
+    return takes(in, from) && is_narrow(in);
 }
 
 /* Returns the number of vector instructions that check `hazard` requires between `from` and

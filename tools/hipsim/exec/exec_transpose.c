@@ -28,12 +28,11 @@ static unsigned loader(unsigned bits, unsigned m, unsigned k)
 /* Returns element `e` of `lane` from rows of the lanes' dwords. Elements have `bits` bits. */
 static uint32_t element(uint32_t (*rows)[LANES], unsigned lane, unsigned bits, unsigned e)
 {
-    uint32_t value = 0;
-    for (unsigned b = 0; b < bits; b++) {
-        const unsigned at = bits * e + b;
-        value |= (rows[at / 32][lane] >> at % 32 & 1) << b;
-    }
-    return value;
+    const unsigned at = bits * e, shift = at % 32;
+    uint64_t word = rows[at / 32][lane];
+    if (shift + bits > 32)
+        word |= (uint64_t)rows[at / 32 + 1][lane] << 32;
+    return (uint32_t)(word >> shift) & ((1u << bits) - 1);
 }
 
 /* Sets element `e` of `lane`, of `bits` bits, in rows that are zero there. */

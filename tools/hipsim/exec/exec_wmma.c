@@ -28,9 +28,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "access.h"
 #include "decode.h"
+#include "mfma_vec.h"
 #include "narrow.h"
-#include "tables.h"
 
 enum wmma_type {
     W_F32,
@@ -69,8 +70,17 @@ enum { N = 16, MAX_M = 32, MAX_K = 128 };
 
 /* A decoded operand: A, or B with its columns as rows. */
 struct matrix {
-    float value[MAX_M][MAX_K];
-    uint32_t valid; /* mask of the rows that are defined */
+    float value[MAX_K][MAX_M]; /* by k, then by row */
+    uint32_t valid;            /* mask of the rows that are defined */
+};
+
+typedef double vec_d __attribute__((vector_size(VEC_BYTES)));
+enum { ROW_VECTORS = N * sizeof(double) / VEC_BYTES };
+
+/* A row of sums, or a row of B for one k; also as vectors of the host. */
+union line {
+    double value[N];
+    vec_d vector[ROW_VECTORS];
 };
 
 /* Returns the bits of an element of type t. */
@@ -90,7 +100,8 @@ static unsigned group_of(const struct wmma *s, unsigned bits)
 
 /* Returns the value of an element of type t from its bits. `is_signed` matters for integers
  * only. */
-static float decoded(enum wmma_type t, uint32_t code, bool is_signed)
+static inline __attribute__((always_inline)) float decoded(enum wmma_type t, uint32_t code,
+                                                           bool is_signed)
 {
     switch (t) {
     case W_F32: return as_f32(code);
@@ -106,40 +117,70 @@ static float decoded(enum wmma_type t, uint32_t code, bool is_signed)
     }
 }
 
-/* Returns element `e` of `lane` from rows of registers. Elements have `bits` bits. */
-static uint32_t element(uint32_t (*rows)[WAVE_LANES], unsigned lane, unsigned bits, unsigned e)
+/* Sets code[] to element `e` of the 16 lanes of `half` from rows of registers. Elements have `bits`
+ * bits. */
+static void read_codes(uint32_t (*rows)[WAVE_LANES], unsigned half, unsigned bits, unsigned e,
+                       uint32_t code[N])
 {
     const unsigned at = bits * e, shift = at % 32;
-    uint64_t word = rows[at / 32][lane];
-    if (shift + bits > 32)
-        word |= (uint64_t)rows[at / 32 + 1][lane] << 32;
-    return (uint32_t)(word >> shift & ((UINT64_C(1) << bits) - 1));
+    const uint32_t mask = bits == 32 ? UINT32_MAX : (1u << bits) - 1;
+    const uint32_t *low = rows[at / 32] + N * half;
+    for (unsigned r = 0; r < N; r++)
+        code[r] = low[r] >> shift & mask;
+    if (shift + bits <= 32)
+        return;
+    const uint32_t *high = rows[at / 32 + 1] + N * half;
+    for (unsigned r = 0; r < N; r++)
+        code[r] |= high[r] << (32 - shift) & mask;
 }
 
-/* Returns k of a lane's element e, in groups of g (see the file's comment). */
-static unsigned k_of(unsigned lane, unsigned e, unsigned g)
+/* Decodes the bits of 16 elements of type t, which is a constant where this is inlined. */
+static inline __attribute__((always_inline)) void decode_as(const enum wmma_type t,
+                                                            const uint32_t code[N], bool is_signed,
+                                                            float value[N])
 {
-    return e / g * 2 * g + lane / 16 * g + e % g;
+    for (unsigned r = 0; r < N; r++)
+        value[r] = decoded(t, code[r], is_signed);
+}
+
+/* Decodes the bits of 16 elements of type t. */
+static void decode_codes(enum wmma_type t, const uint32_t code[N], bool is_signed, float value[N])
+{
+    switch (t) {
+    case W_F32: decode_as(W_F32, code, false, value); return;
+    case W_F16: decode_as(W_F16, code, false, value); return;
+    case W_BF16: decode_as(W_BF16, code, false, value); return;
+    case W_FP8: decode_as(W_FP8, code, false, value); return;
+    case W_BF8: decode_as(W_BF8, code, false, value); return;
+    case W_FP6: decode_as(W_FP6, code, false, value); return;
+    case W_BF6: decode_as(W_BF6, code, false, value); return;
+    case W_FP4: decode_as(W_FP4, code, false, value); return;
+    default: decode_as(t, code, is_signed, value); return;
+    }
 }
 
 /* Decodes the registers of operand o, of type and shape *p, to *to. */
 static void read_matrix(struct wave *w, const struct opnd *o, const struct wmma *s,
                         const struct part *p, struct matrix *to)
 {
-    const unsigned bits = width_of(p->type), registers = p->k * bits / 64;
+    const unsigned bits = width_of(p->type), registers = p->k * bits / 64, g = p->group;
     const struct reg_rows r = reg_rows(w, o);
+    uint32_t code[N];
     to->valid = UINT32_MAX;
-    for (unsigned m0 = 0; m0 < p->rows; m0 += 16) {
-        uint32_t (*regs)[WAVE_LANES] = r.row + m0 / 16 * registers;
-        for (unsigned l = 0; l < 32; l++)
+    for (unsigned m0 = 0; m0 < p->rows; m0 += N) {
+        uint32_t (*regs)[WAVE_LANES] = r.row + m0 / N * registers;
+        for (unsigned half = 0; half < 2; half++)
             for (unsigned e = 0; e < p->k / 2; e++) {
-                const float value = decoded(p->type, element(regs, l, bits, e), p->neg[0]);
-                to->value[m0 + l % 16][k_of(l, e, p->group)] =
-                    s->signs && p->neg[e % 2] ? -value : value;
+                /* see the file's comment */
+                float *value = to->value[e / g * 2 * g + half * g + e % g] + m0;
+                read_codes(regs, half, bits, e, code);
+                decode_codes(p->type, code, p->neg[0], value);
+                for (unsigned i = 0; s->signs && p->neg[e % 2] && i < N; i++)
+                    value[i] = -value[i];
             }
         uint64_t valid = UINT64_MAX;
         for (unsigned i = 0; i < registers; i++)
-            valid &= r.valid[m0 / 16 * registers + i];
+            valid &= r.valid[m0 / N * registers + i];
         const uint32_t undefined = ~(uint32_t)(valid & valid >> 16) & 0xffff;
         to->valid &= ~(undefined << m0);
     }
@@ -184,7 +225,7 @@ static void apply_scales(struct wave *w, const struct opnd *o, const struct wmma
         for (unsigned block = 0; block < s->k / s->block; block++) {
             const float factor = scale_value(type, scale_code(w, o, lane, block));
             for (unsigned k = block * s->block; k < (block + 1u) * s->block; k++)
-                to->value[m][k] *= factor;
+                to->value[k][m] *= factor;
         }
         if (o->kind == OPND_VGPR && !(src_valid(w, o) >> lane & 1))
             to->valid &= ~(1u << m);
@@ -209,38 +250,50 @@ static unsigned register_of(unsigned m, bool half)
     return m / 16 * (half ? 4 : 8) + (half ? m % 8 / 2 : m % 8);
 }
 
-/* Returns element C[m][n] of type t, where `lane` is the lane that holds it. NEG and NEG_HI change
- * C only where it is source 2. */
-static double c_value(struct wave *w, const struct inst *in, enum wmma_type t, unsigned m,
-                      unsigned lane)
+/* Returns the first lane that holds row m of C or D. */
+static unsigned lane_of(unsigned m) { return m / 8 % 2 * N; }
+
+/* Sets c[] to row m of C, of type t. NEG and NEG_HI change C only where it is source 2. */
+static void read_c(struct wave *w, const struct inst *in, enum wmma_type t, unsigned m, double c[N])
 {
     const struct opnd *o = c_operand(in);
-    const bool half = width_of(t) == 16;
-    uint32_t word = (uint32_t)src_scalar(w, o);
+    const bool half = width_of(t) == 16, negates = !accumulates(in);
+    const unsigned shift = half && o->kind == OPND_VGPR ? m % 2 * 16 : 0;
+    uint32_t code[N];
+    float f[N];
     if (o->kind == OPND_VGPR)
-        word = w->v[o->reg + register_of(m, half)][lane] >> (half ? m % 2 * 16 : 0);
+        memcpy(code, w->v[o->reg + register_of(m, half)] + lane_of(m), sizeof(code));
+    else
+        for (unsigned n = 0; n < N; n++)
+            code[n] = (uint32_t)src_scalar(w, o);
+    for (unsigned n = 0; t == W_I32 && n < N; n++)
+        c[n] = (double)(int32_t)code[n];
     if (t == W_I32)
-        return (double)(int32_t)word;
-    const float f = decoded(t, half ? word & 0xffff : word, false);
-    if (accumulates(in))
-        return (double)f;
-    const float magnitude = in->neg_hi & 4 ? fabsf(f) : f;
-    return (double)(in->neg_lo & 4 ? -magnitude : magnitude);
+        return;
+    for (unsigned n = 0; n < N; n++)
+        code[n] = half ? code[n] >> shift & 0xffff : code[n];
+    decode_codes(t, code, false, f);
+    for (unsigned n = 0; negates && in->neg_hi & 4 && n < N; n++)
+        f[n] = fabsf(f[n]);
+    for (unsigned n = 0; negates && in->neg_lo & 4 && n < N; n++)
+        f[n] = -f[n];
+    for (unsigned n = 0; n < N; n++)
+        c[n] = (double)f[n];
 }
 
-/* True if element C[m][n] is defined, where `lane` is the lane that holds it. */
-static bool c_valid(struct wave *w, const struct inst *in, enum wmma_type t, unsigned m,
-                    unsigned lane)
+/* Returns the mask of the columns in which row m of C, of type t, is defined. */
+static uint32_t c_valid(struct wave *w, const struct inst *in, enum wmma_type t, unsigned m)
 {
     const struct opnd *o = c_operand(in);
     if (o->kind != OPND_VGPR)
-        return src_scalar_valid(w, o);
-    return w->v_valid[o->reg + register_of(m, width_of(t) == 16)] >> lane & 1;
+        return src_scalar_valid(w, o) ? 0xffff : 0;
+    return w->v_valid[o->reg + register_of(m, width_of(t) == 16)] >> lane_of(m) & 0xffff;
 }
 
 /* Returns the bits of the sum `r` rounded to D's type. With MODE.FP16_OVFL, or for integers
  * with the clamp bit, an overflow gives the largest number of the type. */
-static uint32_t rounded(const struct wave *w, const struct inst *in, enum wmma_type t, double r)
+static inline uint32_t rounded(const struct wave *w, const struct inst *in, enum wmma_type t,
+                               double r)
 {
     const bool largest = w->mode & MODE_FP16_OVFL;
     if (t == W_I32)
@@ -256,6 +309,16 @@ static uint32_t rounded(const struct wave *w, const struct inst *in, enum wmma_t
     return largest && (u & 0x7fff) == inf && isfinite(r) ? u - 1 : u;
 }
 
+/* Rounds a row of sums to D's type t, as rounded() does. */
+static void round_row(const struct wave *w, const struct inst *in, enum wmma_type t,
+                      const double sum[N], uint32_t value[N])
+{
+    for (unsigned n = 0; t == W_F32 && n < N; n++)
+        value[n] = rounded(w, in, W_F32, sum[n]);
+    for (unsigned n = 0; t != W_F32 && n < N; n++)
+        value[n] = rounded(w, in, t, sum[n]);
+}
+
 /* Room for the result until all is computed, since D may overlap A, B and C. */
 struct result {
     uint32_t row[16][WAVE_LANES];
@@ -265,22 +328,20 @@ struct result {
 /* Rounds the sums and writes them to D. A result is defined if its row of A, its column of B and
  * its C are. */
 static void finish(struct wave *w, const struct inst *in, const struct wmma *s,
-                   const struct matrix *a, const struct matrix *b, double (*sum)[N])
+                   const struct matrix *a, const struct matrix *b, const union line *sum)
 {
     struct result r = {.valid = {0}};
     const bool half = width_of((enum wmma_type)s->d) == 16;
     const unsigned registers = in->dst.dwords;
     memset(r.valid, 0xff, sizeof(r.valid));
     for (unsigned m = 0; m < s->m; m++) {
-        for (unsigned n = 0; n < N; n++) {
-            const unsigned lane = m / 8 % 2 * 16 + n, reg = register_of(m, half);
-            const uint32_t value = rounded(w, in, (enum wmma_type)s->d, sum[m][n]);
-            const unsigned shift = half ? m % 2 * 16 : 0;
-            r.row[reg][lane] = shift ? r.row[reg][lane] | value << shift : value;
-            if (!(a->valid >> m & 1) || !(b->valid >> n & 1) ||
-                !c_valid(w, in, (enum wmma_type)s->c, m, lane))
-                r.valid[reg] &= ~(UINT64_C(1) << lane);
-        }
+        const unsigned reg = register_of(m, half), shift = half ? m % 2 * 16 : 0;
+        uint32_t *row = r.row[reg] + lane_of(m), value[N];
+        round_row(w, in, (enum wmma_type)s->d, sum[m].value, value);
+        for (unsigned n = 0; n < N; n++)
+            row[n] = shift ? row[n] | value[n] << shift : value[n];
+        const uint32_t valid = a->valid >> m & 1 ? b->valid & c_valid(w, in, s->c, m) : 0;
+        r.valid[reg] &= ~((uint64_t)(~valid & 0xffff) << lane_of(m));
     }
     const struct reg_rows d = reg_rows(w, &in->dst);
     for (unsigned i = 0; i < registers; i++) {
@@ -297,6 +358,28 @@ static struct part part_of(const struct inst *in, unsigned k, enum wmma_type typ
     return (struct part){type, rows, stored, group, {in->neg_lo >> k & 1, in->neg_hi >> k & 1}};
 }
 
+/* Adds to two rows of the sums, m and m + 1, their products of A and B in the order of k. */
+static void add_products(const struct matrix *a, const union line *column, unsigned m,
+                         unsigned depth, union line *sum)
+{
+    vec_d first[ROW_VECTORS], second[ROW_VECTORS];
+    for (unsigned i = 0; i < ROW_VECTORS; i++) {
+        first[i] = sum[0].vector[i];
+        second[i] = sum[1].vector[i];
+    }
+    for (unsigned k = 0; k < depth; k++) {
+        const double f0 = (double)a->value[k][m], f1 = (double)a->value[k][m + 1];
+        for (unsigned i = 0; i < ROW_VECTORS; i++) {
+            first[i] += f0 * column[k].vector[i];
+            second[i] += f1 * column[k].vector[i];
+        }
+    }
+    for (unsigned i = 0; i < ROW_VECTORS; i++) {
+        sum[0].vector[i] = first[i];
+        sum[1].vector[i] = second[i];
+    }
+}
+
 /* Executes a WMMA: decodes A, B and C, applies the scales and sums in the order of k. */
 static void exec_wmma(struct wave *w, const struct inst *in)
 {
@@ -307,7 +390,7 @@ static void exec_wmma(struct wave *w, const struct inst *in)
     const struct part pa = part_of(in, 0, ta, s->m, s->k, group_of(s, width_of(ta)));
     const struct part pb = part_of(in, 1, tb, N, s->k, group_of(s, width_of(tb)));
     struct matrix a, b;
-    double sum[MAX_M][N], column[MAX_K][N];
+    union line sum[MAX_M], column[MAX_K];
 
     read_matrix(w, &in->src[0], s, &pa, &a);
     read_matrix(w, &in->src[1], s, &pb, &b);
@@ -318,16 +401,11 @@ static void exec_wmma(struct wave *w, const struct inst *in)
     }
     for (unsigned k = 0; k < s->k; k++)
         for (unsigned n = 0; n < N; n++)
-            column[k][n] = (double)b.value[n][k];
-    for (unsigned m = 0; m < s->m; m++) {
-        for (unsigned n = 0; n < N; n++)
-            sum[m][n] = c_value(w, in, (enum wmma_type)s->c, m, m / 8 % 2 * 16 + n);
-        for (unsigned k = 0; k < s->k; k++) {
-            const double factor = (double)a.value[m][k];
-            for (unsigned n = 0; n < N; n++)
-                sum[m][n] += factor * column[k][n];
-        }
-    }
+            column[k].value[n] = (double)b.value[k][n];
+    for (unsigned m = 0; m < s->m; m++)
+        read_c(w, in, (enum wmma_type)s->c, m, sum[m].value);
+    for (unsigned m = 0; m < s->m; m += 2)
+        add_products(&a, column, m, s->k, &sum[m]);
     finish(w, in, s, &a, &b, sum);
 }
 
@@ -359,18 +437,17 @@ static void exec_swmmac(struct wave *w, const struct inst *in)
     const struct part pa = part_of(in, 0, ta, N, s->k / 2u, group_of(s, width_of(ta)));
     const struct part pb = part_of(in, 1, tb, N, s->k, 2 * group_of(s, width_of(tb)));
     struct matrix a, b;
-    double sum[MAX_M][N];
+    union line sum[MAX_M];
 
     read_matrix(w, &in->src[0], s, &pa, &a);
     read_matrix(w, &in->src[1], s, &pb, &b);
     a.valid &= index_valid(w, &in->src[2]);
     for (unsigned m = 0; m < N; m++) {
-        for (unsigned n = 0; n < N; n++)
-            sum[m][n] = c_value(w, in, (enum wmma_type)s->c, m, m / 8 * 16 + n);
+        read_c(w, in, (enum wmma_type)s->c, m, sum[m].value);
         for (unsigned at = 0; at < pa.k; at++) {
             const unsigned k = sparse_k(w, in, &pa, m, at);
             for (unsigned n = 0; n < N; n++)
-                sum[m][n] += (double)a.value[m][at] * (double)b.value[n][k];
+                sum[m].value[n] += (double)a.value[at][m] * (double)b.value[k][n];
         }
     }
     finish(w, in, s, &a, &b, sum);
@@ -429,7 +506,7 @@ static void exec_swmmac(struct wave *w, const struct inst *in)
     WMMA(GFX1201, "f32_16x16x16_" t, T_F32X8, T_B64, T_B64, T_F32X8, \
          SHAPE(16, 16, A, B, W_F32, W_F32), 0)
 
-const struct op_row exec_wmma_rows[] = {
+const struct op_row LOCAL(exec_wmma_rows)[] = {
     WMMA(GFX1250, "f32_16x16x4_f32", T_F32X8, T_B64, T_B64, T_F32X8,
          SHAPE(16, 4, W_F32, W_F32, W_F32, W_F32), 0),
     WMMA(GFX1250, "f32_16x16x32_bf16", T_F32X8, T_B256, T_B256, T_F32X8,

@@ -8,7 +8,8 @@
 
 #define TABLES(T, isa) \
     T(vop_int, isa) T(vop_float, isa) T(vop_half, isa) T(vop_wide, isa) T(vop_trans, isa) \
-    T(vop_cmp, isa) T(vop_cvt, isa) T(vop_scale, isa) T(vop_packed, isa) T(vop_gfx1250, isa)
+    T(vop_cmp, isa) T(vop_cvt, isa) T(vop_scale, isa) T(vop_packed, isa) T(vop_gfx1250, isa) \
+    T(exec_wmma, isa)
 
 #define DECLARE(table, isa) extern const struct op_row table##_rows_##isa[];
 #define ENTRY(table, isa) table##_rows_##isa,
@@ -18,7 +19,7 @@
         exec_sop_rows, exec_control_rows, exec_cross_rows, exec_smem_rows, exec_flat_rows, \
         exec_mubuf_rows, exec_format_rows, exec_ds_rows, exec_mfma_rows, exec_gfx1250_rows, \
         exec_sfloat_rows, exec_sop_gfx1250_rows, exec_async_rows, exec_transpose_rows, \
-        exec_wmma_rows, exec_permute_rows, exec_barrier_rows, TABLES(ENTRY, isa) NULL, \
+        exec_permute_rows, exec_barrier_rows, TABLES(ENTRY, isa) NULL, \
     };
 
 LIST(plain)

@@ -37,7 +37,6 @@ extern const struct op_row exec_permute_rows[];
 extern const struct op_row exec_sop_gfx1250_rows[];
 extern const struct op_row exec_async_rows[];
 extern const struct op_row exec_transpose_rows[];
-extern const struct op_row exec_wmma_rows[];
 extern const struct op_row exec_sop_rows[];
 extern const struct op_row exec_control_rows[];
 extern const struct op_row exec_cross_rows[];
