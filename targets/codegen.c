@@ -423,17 +423,39 @@ static LLVMTargetMachineRef create_machine(const struct tgt *t, char why[TGT_WHY
                                    LLVMRelocPIC, LLVMCodeModelDefault);
 }
 
+/* This thread's LLVM machine for each target; NULL: not created yet. */
+static _Thread_local LLVMTargetMachineRef machines[TARGETS];
+
+/* The key whose destructor is dispose_machines(). */
+static pthread_key_t machines_end;
+
+/* Disposes of the machines of a thread that ends. `list`: its array `machines`. */
+static void dispose_machines(void *list)
+{
+    for (unsigned i = 0; i < TARGETS; i++)
+        if (((LLVMTargetMachineRef *)list)[i])
+            LLVMDisposeTargetMachine(((LLVMTargetMachineRef *)list)[i]);
+}
+
 /* Returns this thread's LLVM machine for a target, which later kernels use too: it holds tables of
  * registers that LLVM computes at their first use. Returns NULL with a message on an error. */
 static LLVMTargetMachineRef find_machine(const struct tgt *t, char why[TGT_WHY])
 {
-    static _Thread_local LLVMTargetMachineRef machines[TARGETS];
     unsigned i = 0;
     while (tgt_all[i] != t)
         i++;
-    if (!machines[i])
+    if (!machines[i]) {
         machines[i] = create_machine(t, why);
+        pthread_setspecific(machines_end, machines);
+    }
     return machines[i];
+}
+
+/* Prepares LLVM and the storage of machines. */
+static void start(void)
+{
+    pthread_key_create(&machines_end, dispose_machines);
+    start_llvm();
 }
 
 /* Builds the module: links the hooks, lowers the function, verifies it and inlines the hooks. */
@@ -479,7 +501,7 @@ bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_co
               struct tgt_blob *out, char why[TGT_WHY])
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, start_llvm);
+    pthread_once(&once, start);
 
     LLVMTargetMachineRef machine = find_machine(t, why);
     if (!machine)
