@@ -2,6 +2,7 @@
 """Parts that several tests use: devices with small packs, random tensors, fp8 numbers, and attention in double
 precision."""
 import os
+import warnings
 
 import numpy as np
 
@@ -9,6 +10,20 @@ import attn
 
 HALF = 2.0 ** -11  # relative error of one rounding to float16
 TARGET = os.environ.get("ATTN_TEST_TARGET", "gfx942")  # the simulated GPU of this process
+
+
+def find_torch():
+    """Returns the module torch. Returns None where it is not installed, and if ATTN_TEST_TARGET is set: such a run tests
+    numpy alone, and the import takes 1.8 CPU s."""
+    if "ATTN_TEST_TARGET" in os.environ:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import torch
+    except ImportError:
+        return None
+    return torch
 
 
 def fp8_values(target):

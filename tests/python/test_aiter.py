@@ -4,7 +4,6 @@ engines pass: views, None, given outputs, sinks in the model's type. Tests run w
 is installed."""
 import pathlib
 import unittest
-import warnings
 
 import numpy as np
 
@@ -13,13 +12,7 @@ import attn.aiter as aiter
 import support
 from support import FP8, FP8_MAX, FP8_TINY
 
-try:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import torch
-except ImportError:
-    torch = None
-
+torch = support.find_torch()
 H, HK, D, P, X = 4, 2, 128, 16, 8
 GQA = H // HK
 

@@ -212,10 +212,7 @@ class WithNumpy(Strided, unittest.TestCase):
         return x
 
 
-try:
-    import torch
-except ImportError:
-    torch = None
+torch = support.find_torch()
 
 
 @unittest.skipIf(torch is None, "torch is not installed")

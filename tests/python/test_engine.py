@@ -14,10 +14,7 @@ from attn.aiter import _common
 from attn.linear import _calls
 import support
 
-try:
-    import torch
-except ImportError:
-    torch = None
+torch = support.find_torch()
 
 PAGE, HEADS, KV_HEADS, DIM = 16, 4, 2, 64
 FULL = _engine.Kind(dtype="fp16", heads=HEADS, kv_heads=KV_HEADS, head_dim=DIM, head_dim_v=DIM, scale=0.11)
