@@ -93,26 +93,29 @@ static double growth(const struct ref_row *r)
     return r->roundings < 1 ? 1 / (1 - r->roundings) : 0x1p60;
 }
 
-/* Returns a bound of the error of element d from rounded weights. */
-static double weight_bound(const struct comparison *c, const struct ref_row *r, int d)
-{
-    return c->attention->weight_unit > 0 ? r->moved[d] * growth(r)
-                                         : c->precision->unit * r->magnitude[d];
-}
-
 /* Bounds of the parts of an element's error. */
 struct parts {
+    double growth;     /* growth() of the row */
     double arithmetic; /* arithmetic_bound() */
     double inputs;     /* input_bound() */
     double last;       /* of the rounding to the output's type; 0: it is not rounded */
 };
 
+/* Returns a bound of the error of element d from rounded weights. */
+static double weight_bound(const struct comparison *c, const struct ref_row *r,
+                           const struct parts *p, int d)
+{
+    return c->attention->weight_unit > 0 ? r->moved[d] * p->growth
+                                         : c->precision->unit * r->magnitude[d];
+}
+
 /* Returns the bounds of the parts of the error of element d. `e`: relative_error_of_weights().
- * `rounded`: true if the output is rounded to its type. */
+ * `rounded`: true if the output is rounded to its type. `most`: growth(). */
 static struct parts parts_of(const struct comparison *c, const struct ref_row *r, double e, int d,
-                             bool rounded)
+                             bool rounded, double most)
 {
     return (struct parts){
+        .growth = most,
         .arithmetic = arithmetic_bound(c, r, e, d),
         .inputs = input_bound(c, r, d),
         .last = rounded ? c->precision->unit * fabs(r->out[d]) : 0,
@@ -124,7 +127,7 @@ static double out_bound(const struct comparison *c, const struct ref_row *r, con
                         int d)
 {
     const double u = c->precision->unit, more = 1 + c->attention->weight_unit;
-    return (1 + 4 * u) * (weight_bound(c, r, d) + p->last + more * (p->arithmetic + p->inputs));
+    return (1 + 4 * u) * (weight_bound(c, r, p, d) + p->last + more * (p->arithmetic + p->inputs));
 }
 
 /* Returns a bound of the error of log(L): the relative error of L, which is half of e and the
@@ -174,7 +177,7 @@ static void compare_element(struct comparison *c, const struct place *at, int d,
     c->norm += r->out[d] * r->out[d];
     const double u = c->precision->unit, more = 1 + c->attention->weight_unit;
     c->rounded += p->last * p->last + more * more * input_squares(c, r, d) +
-                  (c->attention->weight_unit > 0 ? r->moved_squares[d] * growth(r) * growth(r)
+                  (c->attention->weight_unit > 0 ? r->moved_squares[d] * p->growth * p->growth
                                                  : u * u * r->squares[d]);
     c->arithmetic += p->arithmetic * p->arithmetic;
     if (!(error <= bound))
@@ -206,7 +209,7 @@ static void add_element(struct comparison *c, int d, double got, const struct re
     const double last = p->last;
     const double drift = (1 + c->attention->weight_unit) * (p->arithmetic + p->inputs);
     mean_add_element(c->means, error, r->out[d], last, drift);
-    c->means[MEAN_ABSOLUTE].drift += sqrt(r->mean_squares[d]) * (summed ? growth(r) : u);
+    c->means[MEAN_ABSOLUTE].drift += sqrt(r->mean_squares[d]) * (summed ? p->growth : u);
     c->to_largest.sum += error * r->to_largest[d];
     c->to_largest.squares += last * r->to_largest[d] * last * r->to_largest[d];
     c->to_largest.drift += (drift + u * last) * fabs(r->to_largest[d]);
@@ -247,25 +250,26 @@ void compare_result(struct comparison *c, const struct place *at, struct operand
                     int64_t token, struct operand *lse, const int64_t lse_at[],
                     const struct ref_row *r)
 {
-    const double e = relative_error_of_weights(c, r);
+    const double e = relative_error_of_weights(c, r), most = growth(r);
+    const bool own = is_own(r), rounded = out->precision != NULL;
     pthread_mutex_lock(&c->lock);
     for (int d = 0; d < c->attention->dim_v; d++) {
         const int64_t *element = AT(token, at->head, d);
         operand_allow(out, element);
         const double got = operand_result(out, element);
-        const struct parts p = parts_of(c, r, e, d, out->precision != NULL);
+        const struct parts p = parts_of(c, r, e, d, rounded, most);
         compare_element(c, at, d, got, r, &p);
-        if (is_own(r))
+        if (own)
             add_element(c, d, got, r, &p);
     }
-    if (is_own(r))
+    if (own)
         add_row(c, r);
     if (lse) {
         const double got = operand_result(lse, lse_at);
         operand_allow(lse, lse_at);
         const double of_weights = e + 2 * c->inputs * r->score;
         const double bound = lse_bound(r, of_weights);
-        if (is_own(r))
+        if (own)
             add_lse(c, got, r, of_weights);
         if (isinf(r->lse) ? got != r->lse : !(fabs(got - r->lse) <= bound))
             note_fault(c, "lse", at, 0, got, r->lse);

@@ -229,24 +229,51 @@ static bool next(const struct operand *o, int64_t at[])
     return false;
 }
 
+/* Calls operand_note_row() for `count` elements along the last dimension if the tensor is far. */
+static void note_run(struct operand *o, const int64_t at[], int64_t count)
+{
+    int64_t one[ATTN_DIMENSIONS_MAX];
+    memcpy(one, at, sizeof(one));
+    for (int64_t i = 0; o->rows && i < count; i++, one[o->schema.ndim - 1]++)
+        operand_note_row(o, one);
+}
+
+void operand_set_random_run(struct operand *o, const int64_t at[], int64_t count, double limit,
+                            uint64_t *random)
+{
+    const struct precision *const p = o->precision;
+    uint8_t *to = o->image + operand_index(o, at) * o->size;
+    const int64_t step = o->strides[o->schema.ndim - 1] * o->size;
+    o->filled = true;
+    note_run(o, at, count);
+    for (int64_t i = 0; i < count; i++, to += step) {
+        const float number = p ? 0 : (float)random_value(random);
+        uint32_t bits;
+        memcpy(&bits, &number, sizeof(bits));
+        if (p && p->size == 2)
+            bits = encode_element(p, limit / 2 * random_value(random));
+        else if (p)
+            bits = random_element(p, limit, random);
+        operand_store(to, bits, o->size);
+    }
+}
+
 void operand_set_random(struct operand *o, uint64_t *random)
 {
     int64_t at[ATTN_DIMENSIONS_MAX] = {0};
+    const int last = o->schema.ndim - 1;
     if (!o->given || operand_count(o) == 0)
         return;
     do {
-        if (o->precision && o->size == 1)
-            operand_set_bits(o, at, random_element(o->precision, 16, random));
-        else
-            operand_set(o, at, random_value(random));
+        operand_set_random_run(o, at, o->dims[last], o->size == 1 ? 16 : 2, random);
+        at[last] = o->dims[last] - 1;
     } while (next(o, at));
 }
 
 void operand_set_random_row(struct operand *o, int64_t row, uint64_t *random)
 {
     for (int64_t i = 0; o->given && i < o->dims[1]; i++)
-        for (int64_t j = 0; j < o->dims[2]; j++)
-            operand_set(o, AT(row, i, j), random_value(random));
+        operand_set_random_run(o, AT(row, i), o->dims[2], 2, random);
 }
 
 void operand_set_table(struct operand *o, double limit, uint64_t *random)
@@ -291,9 +318,15 @@ void operand_read(const struct operand *o, const int64_t at[], int64_t count, do
 {
     const uint8_t *const from = o->image + operand_index(o, at) * o->size;
     const int64_t step = o->strides[o->schema.ndim - 1] * o->size;
-    if (o->precision && o->precision->dtype == ATTN_BF16 && step == o->size) {
+    if (o->size == 1 && o->precision && o->precision->dtype == ATTN_FP8) {
+        const bool fnuz = o->precision->target != NULL;
         for (int64_t i = 0; i < count; i++)
-            to[i] = bits_to_float((uint32_t)operand_load(from + 2 * i, 2) << 16);
+            to[i] = decode_fp8(from[i * step], fnuz);
+        return;
+    }
+    if (o->precision && o->precision->dtype == ATTN_BF16) {
+        for (int64_t i = 0; i < count; i++)
+            to[i] = bits_to_float((uint32_t)operand_load(from + i * step, 2) << 16);
         return;
     }
     for (int64_t i = 0; i < count; i++)

@@ -150,6 +150,11 @@ static inline void operand_set(struct operand *o, const int64_t at[], double val
     operand_set_bits(o, at, o->precision ? encode_element(o->precision, value) : bits);
 }
 
+/** Sets `count` elements, `at` and the next ones along the last dimension, to random_element() of
+ * magnitude `limit` at most; float32 ones to random_value(). */
+void operand_set_random_run(struct operand *o, const int64_t at[], int64_t count, double limit,
+                            uint64_t *random);
+
 /** Sets every element, in order, to a random_value(). 8-bit elements get random numbers of
  * magnitude 16 at most. */
 void operand_set_random(struct operand *o, uint64_t *random);

@@ -131,11 +131,11 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
     const int x = 16 / p->precision->size;
     const int row = part == CACHE_V ? REF_PACKED_LATENT + d : d;
     const int mixed = part == CACHE_V ? REF_MIXED_FP8 + d : d;
-    const int64_t *from = is_mixed(p)    ? AT(s.page, ref_mixed_element(s.token, mixed))
-                          : row_of(p)    ? AT(s.page, s.token, 0, mixed * row_of(p)->bits / 8)
-                          : is_planes(p) ? AT(s.page, s.token, 0, part == CACHE_V ? 2 * d : d)
-                          : is_packed(p) ? AT(s.page, s.token, 0, ref_packed_element(row))
-                          : p->desc.layout == ATTN_KV_NHD ? AT(s.page, s.token, s.head, d)
+    const int64_t *from = p->desc.layout == ATTN_KV_NHD ? AT(s.page, s.token, s.head, d)
+                          : is_mixed(p)     ? AT(s.page, ref_mixed_element(s.token, mixed))
+                          : row_of(p)       ? AT(s.page, s.token, 0, mixed * row_of(p)->bits / 8)
+                          : is_planes(p)    ? AT(s.page, s.token, 0, part == CACHE_V ? 2 * d : d)
+                          : is_packed(p)    ? AT(s.page, s.token, 0, ref_packed_element(row))
                           : part == CACHE_K ? AT(s.page, s.head, d / x, s.token, d % x)
                           : p->desc.layout == ATTN_KV_SHUFFLE
                               ? AT(s.page, s.head, s.token / x, d, s.token % x)

@@ -13,11 +13,7 @@ static void fill_tokens(struct call *c, struct operand *o, int64_t first)
 {
     for (int64_t t = first; t < o->dims[0]; t++)
         for (int64_t h = 0; h < o->dims[1]; h++)
-            for (int64_t d = 0; d < o->dims[2]; d++)
-                operand_set_bits(o, AT(t, h, d),
-                                 o->size == 1
-                                     ? random_element(o->precision, 16, &c->random)
-                                     : encode_element(o->precision, random_value(&c->random)));
+            operand_set_random_run(o, AT(t, h), o->dims[2], o->size == 1 ? 16 : 2, &c->random);
 }
 
 /* Fills the scales of q, k and v, different for each head, so that logits are a few units for

@@ -31,8 +31,7 @@ void weights_fill(const struct weights *w, double limit, uint64_t *random)
     const int64_t *const dims = w->w->dims;
     for (int64_t h = 0; h < dims[0]; h++)
         for (int64_t n = 0; n < dims[1]; n++)
-            for (int64_t k = 0; k < dims[2]; k++)
-                operand_set_bits(w->w, AT(h, n, k), random_element(w->w->precision, limit, random));
+            operand_set_random_run(w->w, AT(h, n), dims[2], limit, random);
     for (int64_t h = 0; h < dims[0] && w->scale->given; h++)
         for (int64_t n = 0; n < blocks_of(w, dims[1]); n++)
             for (int64_t k = 0; k < blocks_of(w, dims[2]); k++)
