@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "tools/reference/clones.h"
 #include "tools/reference/gated_delta.h"
 #include "tools/verify/delta_layer.h"
 #include "tools/verify/stored.h"
@@ -288,19 +289,24 @@ static void find_lengths(struct chunk *x)
  * token i, `length_i` the length of that vector. `decay` and `of_decay` are what find_decays() sets
  * for both tokens. Sets *off to the bound of the coefficient's error before the coefficient is
  * stored. */
-static double coefficient(const struct chunk *x, const double *of_i, double length_i, double own,
-                          int i, int j, const double *decay, const double *of_decay, double *off)
+REF_CLONES static double coefficient(const struct chunk *x, const double *of_i, double length_i,
+                                     double own, int i, int j, const double *decay,
+                                     const double *of_decay, double *off)
 {
+    /* Elements of products with a decay for each channel have errors of their own. */
+    const double least = x->channels && i != j ? x->tiny : 0;
     const double r_i = inverse(length_i), r_j = inverse(x->t[j].length);
-    double sum = 0;
-    *off = 0;
+    const double more = 2.1 * of_factor(x) + (x->key + 8) * STORED_F + own;
+    const double *const of_j = x->t[j].k;
+    double sum = 0, error = 0;
+#pragma omp simd reduction(+ : sum, error)
     for (int k = 0; k < x->key; k++) {
-        const double term = of_i[k] * x->t[j].k[k] * decay[k];
+        const double term = of_i[k] * of_j[k] * decay[k];
         sum += term;
-        *off += fabs(term) * (of_decay[k] + 2.1 * of_factor(x) + (x->key + 8) * STORED_F + own);
-        if (x->channels && i != j)
-            *off += x->tiny * (r_i * fabs(x->t[j].k[k]) + r_j * fabs(of_i[k]));
+        error +=
+            fabs(term) * (of_decay[k] + more) + least * (r_i * fabs(of_j[k]) + r_j * fabs(of_i[k]));
     }
+    *off = error;
     return sum;
 }
 
@@ -386,19 +392,20 @@ static void prepare(struct chunk *x)
 
 /* Returns the product of token i's vector, a key or query, with the decayed state before the chunk.
  * Sets *off to the bound of its error. */
-static double of_state(const struct chunk *x, const double *vector, double length, double own,
-                       const double *column, int i, double *off)
+REF_CLONES static double of_state(const struct chunk *x, const double *vector, double length,
+                                  double own, const double *column, int i, double *off)
 {
-    double sum = 0;
-    *off = 0;
     const double rest = 1.1 * of_factor(x), inverted = x->channels ? inverse(length) : 0;
+    const double more = x->unit + rest + own + (x->key + 12) * STORED_F;
+    double sum = 0, error = 0;
+#pragma omp simd reduction(+ : sum, error)
     for (int k = 0; k < x->key; k++) {
         const double v = vector[k] * x->decay[i][k], term = v * column[k];
         sum += term;
-        *off +=
-            fabs(term) * (x->unit + rest + x->decay_off[i][k] + own + (x->key + 12) * STORED_F) +
-            x->tiny * (fabs(v) + fabs(column[k]) * inverted);
+        error += fabs(term) * (x->decay_off[i][k] + more) +
+                 x->tiny * (fabs(v) + fabs(column[k]) * inverted);
     }
+    *off = error;
     return sum;
 }
 
