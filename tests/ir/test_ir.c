@@ -3,6 +3,7 @@
  * Tests functions of the IR, changes to them, and the builder.
  */
 #include "ir/builder.h"
+#include "ir/passes.h"
 #include "tests/unit_test.h"
 
 #include <string.h>
@@ -68,6 +69,50 @@ TEST(if_without_results_may_leave_out_its_else)
     assert_int_equal(op->blocks[0]->n_ops, 2);
     assert_int_equal(op->blocks[1]->n_ops, 1);
     assert_int_equal(op->imm[0], 1);
+    tir_func_destroy(f);
+}
+
+/* A loop and a branch have three results each. Only the middle one of the branch is read, which is
+ * made of the middle one of the loop. */
+TEST(dead_results_are_dropped)
+{
+    enum { ALL = 3, READ = 1 };
+    struct tir_func *const f = tir_func_create("f", &no_machine, 1);
+    struct tir_builder b = tir_at_end(f, f->body);
+    struct tir_value sum[ALL], out[ALL];
+    struct tir_type types[ALL];
+    for (int i = 0; i < ALL; i++) {
+        sum[i] = tir_i32(&b, i);
+        types[i] = tir_scalar(TIR_I32);
+    }
+    struct tir_loop loop =
+        tir_begin_for(&b, tir_i32(&b, 0), tir_i32(&b, 10), tir_i32(&b, 1), sum, ALL);
+    for (int i = 0; i < ALL; i++)
+        sum[i] = tir_add(&b, sum[i], loop.index);
+    tir_end_for(&b, &loop, sum, ALL);
+    struct tir_if branch = tir_begin_if(&b, tir_bool(&b, true), false, types, ALL);
+    for (int i = 0; i < ALL; i++)
+        out[i] = tir_add(&b, sum[READ], tir_i32(&b, i));
+    tir_else(&b, &branch, out);
+    for (int i = 0; i < ALL; i++)
+        out[i] = sum[READ];
+    tir_end_if(&b, &branch, out);
+    tir_anchor_all(&b, &out[READ], 1);
+
+    assert_true(tir_opt_dce(f, NULL));
+    const struct tir_op *const is_loop = tir_op(f, loop.op), *const is_if = tir_op(f, branch.op);
+    const struct tir_block *const body = is_loop->blocks[0];
+    assert_int_equal(is_loop->n_results, 1);
+    assert_int_equal(is_loop->n_operands, 3 + 1);
+    assert_int_equal(body->n_params, 1 + 1);
+    assert_int_equal(tir_op(f, body->ops[body->n_ops - 1])->n_operands, 1);
+    assert_int_equal(is_if->n_results, 1);
+    for (int side = 0; side < 2; side++) {
+        const struct tir_block *const block = is_if->blocks[side];
+        assert_int_equal(tir_op(f, block->ops[block->n_ops - 1])->n_operands, 1);
+    }
+    assert_int_equal(tir_op(f, f->body->ops[f->body->n_ops - 1])->operands[0].id, is_if->result.id);
+    assert_false(tir_opt_dce(f, NULL));
     tir_func_destroy(f);
 }
 
