@@ -151,6 +151,8 @@ TEST(addends_are_read_late)
            "v_mov_b32 v17, v40");
     expect(GFX942, "v_mfma_f32_4x4x4_16b_f16 v[0:3], v[32:33], v[34:35], v[36:39]", 1,
            "v_mov_b32 v37, v40");
+    expect(GFX950, "v_mfma_f32_32x32x64_f8f6f4 v[0:15], v[32:39], v[40:47], v[16:31]", 15,
+           "v_mov_b32 v17, v48");
     expect(GFX942, "v_mfma_f32_16x16x4_f32 v[0:3], v32, v33, v[36:39]", 0, "v_mov_b32 v37, v40");
 }
 
