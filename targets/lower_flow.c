@@ -145,26 +145,37 @@ static LLVMValueRef in_one_lane(struct lower *l, const struct tir_op *op,
     return emit_intrinsic(l, "llvm.amdgcn.readfirstlane", &l->i32, 1, &phi, 1);
 }
 
+/* Makes the wave's writes visible to the GPU before its next atomic. For gfx942 and gfx950 LLVM
+ * emits buffer_wbl2 sc1 and a wait (AMDGPUUsage, "Memory Model gfx942"). Where the wave has waited
+ * for its stores before, LLVM 22 removes that wait, since it does not count buffer_wbl2 in vmcnt.
+ * The atomic would then be visible before the data, so another wait follows the fence. */
+static void release_writes(struct lower *l)
+{
+    LLVMBuildFenceSyncScope(l->b, LLVMAtomicOrderingRelease, agent(l), "");
+    l->isa->wait(l, 0, -1);
+    fence_memory(l);
+}
+
 /* Emits the increment of a counter that returns to 0 after n arrivals, and releases the wave's
- * writes to the GPU. uinc_wrap computes d >= n - 1 ? 0 : d + 1. For gfx942 and gfx950 LLVM emits
- * buffer_wbl2 sc1, a wait for all stores and the atomic (AMDGPUUsage, "Memory Model gfx942").
- * Readers need an acquire op of their own: buffer_inv sc1 empties caches that other workgroups use.
- * A callback of in_one_lane(). */
+ * writes to the GPU. uinc_wrap computes d >= n - 1 ? 0 : d + 1. Readers need an acquire op of their
+ * own: buffer_inv sc1 empties caches that other workgroups use. A callback of in_one_lane(). */
 static LLVMValueRef arrive(struct lower *l, const struct tir_op *op, LLVMValueRef address)
 {
     LLVMValueRef last = LLVMBuildSub(l->b, lower_value(l, op->operands[1]), lower_i32(l, 1), "");
+    release_writes(l);
     return LLVMBuildAtomicRMWSyncScope(l->b, LLVMAtomicRMWBinOpUIncWrap, address, last,
-                                       LLVMAtomicOrderingRelease, agent(l));
+                                       LLVMAtomicOrderingMonotonic, agent(l));
 }
 
 /* Emits an atomic addition with the scope of the GPU, and with release order if the op's attribute
  * `release` is set. A callback of in_one_lane(). */
 static LLVMValueRef atomic_add(struct lower *l, const struct tir_op *op, LLVMValueRef address)
 {
-    const LLVMAtomicOrdering order =
-        op->imm[0] ? LLVMAtomicOrderingRelease : LLVMAtomicOrderingMonotonic;
+    if (op->imm[0])
+        release_writes(l);
     return LLVMBuildAtomicRMWSyncScope(l->b, LLVMAtomicRMWBinOpAdd, address,
-                                       lower_value(l, op->operands[1]), order, agent(l));
+                                       lower_value(l, op->operands[1]), LLVMAtomicOrderingMonotonic,
+                                       agent(l));
 }
 
 /* The functions from here on lower the op await, a wait for waves of the whole GPU. */

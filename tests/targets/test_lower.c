@@ -455,14 +455,17 @@ TEST(anchored_scalars_are_loaded_before_a_wait)
 }
 
 /* LLVM's AMDGPUUsage, "Memory Model gfx942": a release for the agent writes back the L2 and waits
- * before the atomic; an acquire invalidates caches. An arrival does not acquire. */
+ * before the atomic, also if the wave has waited for its stores before. An acquire invalidates
+ * caches. An arrival does not acquire. */
 TEST(arrivals_release_and_acquires_invalidate)
 {
     FOR_GFX9(t)
-    {
+    for (int waits = 0; waits < 2; waits++) {
         struct kernel k = kernel_create((*t)->machine.name, 1, 1);
         const struct tir_value at = tir_arg(&k.b, "in", TIR_I64);
         keep(&k, tir_lane_id(&k.b));
+        if (waits)
+            tir_wait_memory(&k.b);
         keep(&k, tir_splat(&k.b, tir_arrive(&k.b, at, tir_i32(&k.b, 5)), i32));
         struct compiled c = kernel_compile(&k);
         const char *release[] = {"global_store_dword ", "buffer_wbl2 sc1", "s_waitcnt vmcnt(0)",
