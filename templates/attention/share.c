@@ -49,8 +49,16 @@ static struct tir_value await(const struct att_share *s)
     return left;
 }
 
+/* True if all waves of a workgroup share an L1, so that one of them can discard its lines for all.
+ * On GFX12 a workgroup may have two. */
+static bool waves_share_l1(const struct att_share *s)
+{
+    return s->b->f->machine->lane_bits == TIR_WAVE_BITS;
+}
+
 /* Counts this workgroup's part, waits for the last part, and returns the counts. One wave counts
- * after all waves have written, and passes the counts to the other waves through LDS. */
+ * after all waves have written, and passes the counts to the other waves through LDS. That wave
+ * also discards the lines of the L1 before it passes the counts, if it can do so for all waves. */
 static struct others await_parts(const struct att_share *s)
 {
     struct tir_builder *b = s->b;
@@ -70,6 +78,8 @@ static struct others await_parts(const struct att_share *s)
     const struct tir_value seen = await(s);
     tir_else(b, &early, &seen);
     tir_end_if(b, &early, &left);
+    if (waves_share_l1(s))
+        tir_acquire(b);
     const struct tir_value said = tir_or(b, tir_shl(b, left, left_bit), after);
     tir_tile_lds_store(b, s->lds, tir_splat(b, said, t), &map);
     tir_end_if(b, &first, NULL);
@@ -181,11 +191,13 @@ void att_share_parts(const struct att_share *s, struct tir_value n)
     const struct tir_value claims = claims_of(s);
     const struct others o = await_parts(s);
     struct tir_if all = att_begin_if(b, tir_cmp_eq(b, o.left, zero));
-    tir_acquire(b);
+    if (!waves_share_l1(s))
+        tir_acquire(b);
     add_dealt(s, &o, n);
     tir_else(b, &all, NULL);
     struct tir_if some = att_begin_if(b, tir_cmp_gt(b, o.left, zero));
-    tir_acquire(b);
+    if (!waves_share_l1(s))
+        tir_acquire(b);
     add_claimed(s, &o, claims, n);
     tir_end_if(b, &some, NULL);
     tir_end_if(b, &all, NULL);

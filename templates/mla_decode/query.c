@@ -77,6 +77,24 @@ static struct tir_type loaded(const struct mla *s, const struct part *q)
     return tir_tile(s->d.b.f, s->number.q, rows, q->width, &layout);
 }
 
+/* True if all rows of Q of a pass are heads of one query, so that they are apart by the stride of
+ * heads. */
+static bool has_one_query(const struct split_kv *d)
+{
+    return d->v->gqa && d->head_groups <= 1 && !d->row_columns &&
+           (unsigned)d->v->gqa % d->columns == 0;
+}
+
+/* Returns byte offsets (i64) of rows of Q that are `heads` heads after the rows with the offsets
+ * `at`. */
+static struct tir_value after_heads(struct mla *s, struct tir_value at, unsigned heads)
+{
+    struct tir_builder *const b = &s->d.b;
+    const int bytes = (int)tir_dtype_bits(s->number.q) / 8;
+    const struct tir_value stride = att_stride(b, ARG_Q_HEAD_STRIDE, bytes);
+    return tir_add(b, at, mla_like(s, tir_mul(b, stride, tir_i64(b, (int)heads)), at));
+}
+
 /* Issues the loads of part q of all rows of Q. Sets x[] to the loaded tiles and returns their
  * number. Each load has its own addresses, so that the first load is issued before the addresses of
  * later loads are computed. */
@@ -87,12 +105,18 @@ static unsigned load(struct mla *s, const struct part *q, struct tir_value *x)
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, t), 1);
     const struct tir_value row = tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &rows));
     const int byte = (int)(q->first * tir_dtype_bits(s->number.q) / 8);
+    const bool one = has_one_query(&s->d);
+    struct tir_value at = {0};
     unsigned n = 0;
     for (unsigned first = 0; first < s->d.columns; first += t.rows) {
-        const struct split_kv_rows r =
-            split_kv_rows(&s->d, tir_add(b, row, tir_int_like(b, row, (int)first)));
-        x[n++] = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), mla_query_offsets(s, &r),
-                                 tir_i32(b, byte), t);
+        if (first && one) {
+            at = after_heads(s, at, t.rows);
+        } else {
+            const struct split_kv_rows r =
+                split_kv_rows(&s->d, tir_add(b, row, tir_int_like(b, row, (int)first)));
+            at = mla_query_offsets(s, &r);
+        }
+        x[n++] = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, tir_i32(b, byte), t);
     }
     assert(n <= MOST_LOADS);
     return n;

@@ -140,16 +140,24 @@ static struct tir_value find_result(struct split_kv_part_sum *s, const struct sl
                    tir_shl(b, att_wide(b, l->element), tir_i64(b, 1)));
 }
 
-/* Returns the sum before the first part is added: the sink of the head of slice *l, or zero without
- * sinks. O is not set. */
-static struct sum begin_sum(struct split_kv_part_sum *s, const struct slice *l)
+/* Issues the load of the sink of the head of slice *l; no value: the variant has no sinks. */
+static struct tir_value load_sink(struct split_kv_part_sum *s, const struct slice *l)
+{
+    struct tir_builder *const b = &s->d->b;
+    if (!s->d->v->sinks)
+        return (struct tir_value){0};
+    return tir_scalar_load(b, tir_arg(b, ARG_SINKS, TIR_I64), att_times(b, l->head, sizeof(float)),
+                           TIR_F32);
+}
+
+/* Returns the sum before the first part is added: the sink `sink` (f32) of load_sink(), or zero
+ * without sinks. O is not set. */
+static struct sum begin_sum(struct split_kv_part_sum *s, struct tir_value sink)
 {
     struct tir_builder *const b = &s->d->b;
     const struct tir_value lowest = tir_f32(b, LOWEST), zero = tir_f32(b, 0.0f);
     if (!s->d->v->sinks)
         return (struct sum){.m = lowest, .l = zero};
-    const struct tir_value sink = tir_scalar_load(b, tir_arg(b, ARG_SINKS, TIR_I64),
-                                                  att_times(b, l->head, sizeof(float)), TIR_F32);
     const struct tir_value power = tir_mul(b, sink, tir_f32(b, ATT_LOG2E));
     const struct tir_value m = tir_min(b, tir_max(b, power, lowest), tir_f32(b, HIGHEST));
     return (struct sum){.m = m,
@@ -318,7 +326,7 @@ static struct sum join_all(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
     const struct tir_value zero = tir_f32(b, 0.0f), lanes = tir_i32(b, s->lanes.rows);
-    const struct sum begun = begin_sum(s, l);
+    const struct sum begun = begin_sum(s, load_sink(s, l));
     struct tir_value carried[] = {begun.m, begun.l, tir_splat(b, zero, s->slice), s->rows};
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), s->count, lanes, carried, 4);
     const struct sum before = {.m = carried[0], .l = carried[1], .o = carried[2]};
@@ -370,12 +378,15 @@ static struct sum join_first(struct split_kv_part_sum *s, const struct slice *l,
     const struct tir_type wide = tir_with_dtype(s->one, TIR_I64);
     const struct tir_value none = tir_splat(b, tir_i64(b, 0), wide), zero = tir_i32(b, 0);
     struct tir_value lse[FEW], part[FEW];
+    const struct tir_value sink = load_sink(s, l);
     for (int i = 0; i < n; i++)
         lse[i] = tir_tile_gather(b, tir_add(b, l->lse, s->few_lse[i]), none, zero, s->one);
     for (int i = 0; i < n; i++)
         part[i] = tir_tile_gather(b, few_out(s, l, i), none, zero, s->slice);
+    const struct tir_value to = find_result(s, l);
+    tir_anchor(b, to); /* with this anchor LLVM computes it while parts are in flight */
     const struct tir_value lowest = tir_float_like(b, lse[0], LOWEST);
-    const struct sum begun = begin_sum(s, l);
+    const struct sum begun = begin_sum(s, sink);
     const struct tir_value first = tir_splat(b, begun.m, s->one);
     struct tir_value top = first;
     for (int i = 0; i < n; i++) {
@@ -402,7 +413,7 @@ static struct sum join_first(struct split_kv_part_sum *s, const struct slice *l,
         const struct tir_value factor = tir_broadcast(b, lse[i], s->slice);
         o = i ? tir_fma(b, part[i], factor, o) : tir_mul(b, part[i], factor);
     }
-    return (struct sum){tir_first_lane(b, top), tir_first_lane(b, sum), o, {0}};
+    return (struct sum){tir_first_lane(b, top), tir_first_lane(b, sum), o, to};
 }
 
 /* Returns the sum of all parts of slice *l, at most FEW, with O already divided by the denominator.
@@ -410,17 +421,16 @@ static struct sum join_first(struct split_kv_part_sum *s, const struct slice *l,
 static struct sum join_few(struct split_kv_part_sum *s, const struct slice *l)
 {
     struct tir_builder *b = &s->d->b;
-    const struct tir_type f32 = tir_scalar(TIR_F32), types[] = {f32, f32, s->slice};
-    const struct tir_value to = find_result(s, l);
-    tir_anchor(b, to);
+    const struct tir_type f32 = tir_scalar(TIR_F32), i64 = tir_scalar(TIR_I64);
+    const struct tir_type types[] = {f32, f32, s->slice, i64};
     const struct tir_value fits = tir_cmp_le(b, s->count, tir_i32(b, HALF));
-    struct tir_if half = tir_begin_if(b, fits, false, types, 3);
+    struct tir_if half = tir_begin_if(b, fits, false, types, 4);
     const struct sum few = join_first(s, l, HALF);
-    tir_else(b, &half, (struct tir_value[]){few.m, few.l, few.o});
+    tir_else(b, &half, (struct tir_value[]){few.m, few.l, few.o, few.to});
     const struct sum all = join_first(s, l, FEW);
-    struct tir_value joined[] = {all.m, all.l, all.o};
+    struct tir_value joined[] = {all.m, all.l, all.o, all.to};
     tir_end_if(b, &half, joined);
-    return (struct sum){joined[0], joined[1], joined[2], to};
+    return (struct sum){joined[0], joined[1], joined[2], joined[3]};
 }
 
 /* ---- Parts side by side ---- */
@@ -574,7 +584,7 @@ static struct sum join_all_parts(struct split_kv_part_sum *s, const struct slice
     struct tir_builder *b = &s->d->b;
     const struct tir_value zero = tir_f32(b, 0.0f);
     const struct tir_value chunk = tir_i32(b, loads_of(s) * (int)s->parts.rows);
-    const struct sum begun = begin_sum(s, l);
+    const struct sum begun = begin_sum(s, load_sink(s, l));
     struct tir_value carried[3 + MOST] = {begun.m, begun.l, tir_splat(b, zero, s->some)};
     memcpy(carried + 3, s->rows_at, (size_t)loads_of(s) * sizeof(s->rows_at[0]));
     struct tir_loop loop =

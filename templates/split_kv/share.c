@@ -74,12 +74,19 @@ static void sum_up_many(struct split_kv *d, const struct split_kv_part_sum *sum)
 static void load_arguments(struct split_kv *d)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value loaded[] = {
-        tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64), tir_arg(b, ARG_PARTIAL_LSE, TIR_I64),
-        tir_arg(b, ARG_PARTIAL_OUT, TIR_I64),        tir_arg(b, ARG_OUT, TIR_I64),
-        tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),   tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64),
+    struct tir_value loaded[] = {
+        tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
+        tir_arg(b, ARG_PARTIAL_LSE, TIR_I64),
+        tir_arg(b, ARG_PARTIAL_OUT, TIR_I64),
+        tir_arg(b, ARG_OUT, TIR_I64),
+        tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),
+        tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64),
+        {0},
     };
-    tir_anchor_all(b, loaded, sizeof(loaded) / sizeof(loaded[0]));
+    unsigned n = sizeof(loaded) / sizeof(loaded[0]) - 1;
+    if (d->v->sinks)
+        loaded[n++] = tir_arg(b, ARG_SINKS, TIR_I64);
+    tir_anchor_all(b, loaded, n);
 }
 
 void split_kv_load_part_ends(struct split_kv *d)

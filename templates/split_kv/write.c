@@ -11,6 +11,8 @@
 #include "templates/workgroup/barrier.h"
 #include "templates/workgroup/scalar.h"
 
+#include <math.h>
+
 struct tir_type split_kv_in_order(struct split_kv *d)
 {
     struct tir_layout l = tir_layout_sort_regs(tir_layout_of(d->b.f, d->output));
@@ -115,6 +117,21 @@ static struct tir_value sinks(struct split_kv *d, struct tir_value final)
     const struct att_softmax *const s = &d->attention.softmax;
     const struct split_kv_rows r = rows_of(d, att_softmax_column(&d->b, s));
     return att_softmax_sinks(&d->b, s, r.head, final);
+}
+
+/* Returns sinks(), loaded only if `final` (i1) is true. A part has no sinks, and its stores need
+ * not wait for them. */
+static struct tir_value final_sinks(struct split_kv *d, struct tir_value final)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type t = d->attention.softmax.vector;
+    struct tir_if whole = tir_begin_if(b, final, false, &t, 1);
+    struct tir_value s = sinks(d, final);
+    tir_anchor(b, s); /* without this anchor LLVM waits for the loads after the branch */
+    tir_else(b, &whole, &s);
+    s = tir_splat(b, tir_f32(b, -INFINITY), t);
+    tir_end_if(b, &whole, &s);
+    return s;
 }
 
 struct split_kv_places split_kv_load_places(struct split_kv *d, enum split_kv_kind kind)
@@ -476,7 +493,7 @@ void split_kv_write_state(struct split_kv *d, const struct split_kv_state *s)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value final = tir_cmp_lt(b, d->item.partial, tir_i32(b, 0));
-    const struct tir_value sink = d->v->sinks ? sinks(d, final) : (struct tir_value){0};
+    const struct tir_value sink = d->v->sinks ? final_sinks(d, final) : (struct tir_value){0};
     const struct att_softmax_end end =
         att_softmax_finish(b, &d->attention.softmax, s->m, s->l, sink);
     struct tir_value scale = {0};
