@@ -18,12 +18,6 @@ static struct program wave32(void)
     return p;
 }
 
-static uint32_t next_random(uint32_t *state)
-{
-    *state = *state * 1664525 + 1013904223;
-    return *state >> 8;
-}
-
 static uint32_t *numbers(unsigned n)
 {
     uint32_t init[64];

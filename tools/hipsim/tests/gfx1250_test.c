@@ -492,12 +492,6 @@ TEST(workgroups_of_a_cluster_wait_for_each_other)
 
 /* The functions from here on test products of matrices. */
 
-static uint32_t next_random(uint32_t *state)
-{
-    *state = *state * 1664525 + 1013904223;
-    return *state >> 8;
-}
-
 static uint16_t bf16_of(float f) { return (uint16_t)(bits_of(f) >> 16); }
 
 /* Returns k of a lane's element `e` of 16 or 8 bits (layouts of the CDNA5 ISA manual, 7.12.2). */

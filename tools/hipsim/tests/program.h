@@ -104,6 +104,13 @@ void program_fill64(struct program *p, unsigned reg, uint64_t value);
 uint64_t program_v64(const struct program *p, unsigned reg, unsigned lane);
 uint64_t program_s64(const struct program *p, unsigned reg);
 
+/* Advances a generator of pseudo-random numbers, and returns 24 random bits. */
+static inline uint32_t next_random(uint32_t *state)
+{
+    *state = *state * 1664525 + 1013904223;
+    return *state >> 8;
+}
+
 static inline uint32_t bits_of(float f)
 {
     union {

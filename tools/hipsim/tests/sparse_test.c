@@ -29,12 +29,6 @@ struct product {
     int a[16][MOST_K], b[MOST_K][16], d[16][16];
 };
 
-static uint32_t next_random(uint32_t *state)
-{
-    *state = *state * 1664525 + 1013904223;
-    return *state >> 8;
-}
-
 /* Returns an element from -most to most - 1. */
 static int draw(const struct sparse *t, uint32_t *seed)
 {
