@@ -68,10 +68,11 @@ struct part {
 
 enum { N = 16, MAX_M = 32, MAX_K = 128 };
 
-/* A decoded operand: A, or B with its columns as rows. */
+/* A decoded operand: A, or B with its columns as rows. An element times its scale may exceed the
+ * numbers of f32. */
 struct matrix {
-    float value[MAX_K][MAX_M]; /* by k, then by row */
-    uint32_t valid;            /* mask of the rows that are defined */
+    double value[MAX_K][MAX_M]; /* by k, then by row */
+    uint32_t valid;             /* mask of the rows that are defined */
 };
 
 typedef double vec_d __attribute__((vector_size(VEC_BYTES)));
@@ -166,17 +167,20 @@ static void read_matrix(struct wave *w, const struct opnd *o, const struct wmma 
     const unsigned bits = width_of(p->type), registers = p->k * bits / 64, g = p->group;
     const struct reg_rows r = reg_rows(w, o);
     uint32_t code[N];
+    float value[N];
     to->valid = UINT32_MAX;
     for (unsigned m0 = 0; m0 < p->rows; m0 += N) {
         uint32_t (*regs)[WAVE_LANES] = r.row + m0 / N * registers;
         for (unsigned half = 0; half < 2; half++)
             for (unsigned e = 0; e < p->k / 2; e++) {
                 /* see the file's comment */
-                float *value = to->value[e / g * 2 * g + half * g + e % g] + m0;
+                double *row = to->value[e / g * 2 * g + half * g + e % g] + m0;
                 read_codes(regs, half, bits, e, code);
                 decode_codes(p->type, code, p->neg[0], value);
+                for (unsigned i = 0; i < N; i++)
+                    row[i] = (double)value[i];
                 for (unsigned i = 0; s->signs && p->neg[e % 2] && i < N; i++)
-                    value[i] = -value[i];
+                    row[i] = -row[i];
             }
         uint64_t valid = UINT64_MAX;
         for (unsigned i = 0; i < registers; i++)
@@ -223,7 +227,7 @@ static void apply_scales(struct wave *w, const struct opnd *o, const struct wmma
     for (unsigned m = 0; m < rows; m++) {
         const unsigned lane = rows == 32 ? m : m + 16 * upper;
         for (unsigned block = 0; block < s->k / s->block; block++) {
-            const float factor = scale_value(type, scale_code(w, o, lane, block));
+            const double factor = (double)scale_value(type, scale_code(w, o, lane, block));
             for (unsigned k = block * s->block; k < (block + 1u) * s->block; k++)
                 to->value[k][m] *= factor;
         }
@@ -368,7 +372,7 @@ static void add_products(const struct matrix *a, const union line *column, unsig
         second[i] = sum[1].vector[i];
     }
     for (unsigned k = 0; k < depth; k++) {
-        const double f0 = (double)a->value[k][m], f1 = (double)a->value[k][m + 1];
+        const double f0 = a->value[k][m], f1 = a->value[k][m + 1];
         for (unsigned i = 0; i < ROW_VECTORS; i++) {
             first[i] += f0 * column[k].vector[i];
             second[i] += f1 * column[k].vector[i];
@@ -401,7 +405,7 @@ static void exec_wmma(struct wave *w, const struct inst *in)
     }
     for (unsigned k = 0; k < s->k; k++)
         for (unsigned n = 0; n < N; n++)
-            column[k].value[n] = (double)b.value[k][n];
+            column[k].value[n] = b.value[k][n];
     for (unsigned m = 0; m < s->m; m++)
         read_c(w, in, (enum wmma_type)s->c, m, sum[m].value);
     for (unsigned m = 0; m < s->m; m += 2)
@@ -447,7 +451,7 @@ static void exec_swmmac(struct wave *w, const struct inst *in)
         for (unsigned at = 0; at < pa.k; at++) {
             const unsigned k = sparse_k(w, in, &pa, m, at);
             for (unsigned n = 0; n < N; n++)
-                sum[m].value[n] += (double)a.value[at][m] * (double)b.value[k][n];
+                sum[m].value[n] += a.value[at][m] * b.value[k][n];
         }
     }
     finish(w, in, s, &a, &b, sum);
