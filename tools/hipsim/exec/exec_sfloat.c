@@ -151,8 +151,6 @@ FN(trunc, trunc(s->a))
 FN(rndne, nearbyint(s->a))
 FN(from_i32, (double)(int32_t)s->u)
 FN(from_u32, (double)s->u)
-FN(from_f16, f16_to_f64(s->u & 0xffff))
-FN(from_f16_hi, f16_to_f64(s->u >> 16))
 
 #define TEST(name, e) \
     static bool t_##name(const struct sfloat *s) { return e; }
@@ -183,6 +181,19 @@ static uint32_t to_u32(const struct sfloat *s)
 {
     return !(s->a > 0) ? 0 : s->a >= 0x1p32 ? UINT32_MAX : (uint32_t)s->a;
 }
+
+/* Converts f16 to f32 bits. A NaN keeps its sign and payload, and becomes quiet. */
+static uint32_t from_f16(uint32_t half)
+{
+    const uint32_t bits = f32_bits(f16_to_f32(half));
+    return nan32(bits) ? bits | QUIET32 : bits;
+}
+
+/* Converts the lower half of source 0 from f16. */
+static uint32_t from_f16_low(const struct sfloat *s) { return from_f16(s->u & 0xffff); }
+
+/* Converts the upper half of source 0 from f16. */
+static uint32_t from_f16_high(const struct sfloat *s) { return from_f16(s->u >> 16); }
 
 /* Converts f32 to f16 bits, rounded to nearest. A NaN keeps its sign and top payload bits and
  * becomes quiet. */
@@ -255,8 +266,8 @@ const struct op_row exec_sfloat_rows[] = {
     FMAK("s_fmaak_f32", 2),
     ROW("s_cvt_f32_i32", exec_sfloat, f_from_i32, 0, T_F32, T_I32),
     ROW("s_cvt_f32_u32", exec_sfloat, f_from_u32, 0, T_F32, T_U32),
-    ROW("s_cvt_f32_f16", exec_sfloat, f_from_f16, 0, T_F32, T_F16),
-    ROW("s_cvt_hi_f32_f16", exec_sfloat, f_from_f16_hi, 0, T_F32, T_B32),
+    ROW("s_cvt_f32_f16", exec_sfloat_bits, from_f16_low, 0, T_F32, T_F16),
+    ROW("s_cvt_hi_f32_f16", exec_sfloat_bits, from_f16_high, 0, T_F32, T_B32),
     ROW("s_cvt_i32_f32", exec_sfloat_bits, to_i32, 0, T_I32, T_F32),
     ROW("s_cvt_u32_f32", exec_sfloat_bits, to_u32, 0, T_U32, T_F32),
     ROW("s_cvt_f16_f32", exec_sfloat_bits, to_f16, 0, T_F16, T_F32),
