@@ -103,12 +103,13 @@ static void fill_scales(struct program *p, unsigned first, unsigned rows, unsign
     }
 }
 
-/* Returns element k of row m times its scale. */
+/* Returns element k of row m times its scale. `block`: elements per scale; 0: no scales. */
 static double scaled(const struct rows *a, const struct scale *s, unsigned block, unsigned m,
                      unsigned k)
 {
+    const double value = value_of(a->format->exponent, a->format->mantissa, a->code[m][k]);
     const unsigned code = block == 16 ? a->scale16[m][k / 16] : a->scale32[m][k / 32];
-    return value_of(a->format->exponent, a->format->mantissa, a->code[m][k]) * scale_of(s, code);
+    return block ? value * scale_of(s, code) : value;
 }
 
 /* Checks a product of `rows` rows in the registers from v[first] on. */
@@ -194,6 +195,34 @@ TEST(thirty_two_rows_are_scaled)
                  i % 2 ? "16" : "", i % 2 ? "v[32:33], v[34:35]" : "v32, v34", sa->name, sb->name);
         program_run(&p, text);
         check_product(&p, 36, 32, i % 2 ? 16 : 32, sa, sb, &a, &b);
+    }
+}
+
+/* The same instructions without scales. */
+TEST(products_need_no_scales)
+{
+    static struct rows a, b;
+    for (unsigned i = 0; i <= FORMATS; i++) {
+        const bool is_32 = i == FORMATS;
+        const struct format *fa = &formats[is_32 ? FP4 : i];
+        const struct format *fb = &formats[is_32 ? FP4 : (2 * i + 1) % FORMATS];
+        struct program p = program_new(GFX1250);
+        uint32_t seed = i + 200;
+        char text[256];
+
+        p.block = 32;
+        fill(&p, 0, is_32 ? 32 : 16, fa, &seed, &a);
+        fill(&p, 16, 16, fb, &seed, &b);
+        if (is_32)
+            snprintf(text, sizeof(text),
+                     "v_wmma_f32_32x16x128_f4 v[36:51], v[0:15], v[16:23], 0.5\n");
+        else
+            snprintf(text, sizeof(text),
+                     "v_wmma_f32_16x16x128_f8f6f4 v[36:43], v[0:%u], v[16:%u], 0.5 "
+                     "matrix_a_fmt:MATRIX_FMT_%s matrix_b_fmt:MATRIX_FMT_%s\n",
+                     fa->bits * 2 - 1, 15 + fb->bits * 2, fa->name, fb->name);
+        program_run(&p, text);
+        check_product(&p, 36, is_32 ? 32 : 16, 0, &scales[0], &scales[0], &a, &b);
     }
 }
 
