@@ -11,34 +11,39 @@ cd "$1"
 files=$(find ops pack ir templates targets compiler runtime tools tests examples -type f \
     \( -name '*.c' -o -name '*.h' -o -name '*.def' -o -name '*.hip' \))
 status=0
-for f in $files; do
-    LC_ALL=C.UTF-8 awk -v f="$f" '
-        function say(what) { printf "%s:%d: %s\n", f, FNR, what; bad = 1 }
-        FNR == 1 && !/SPDX-License-Identifier: Apache-2.0/ { say("no SPDX line") }
-        /\t/ { say("a tab") }
-        /[ \t]$/ { say("trailing blanks") }
-        /(^|[^a-z_])sizeof [a-z*_]/ && !/[*] .*sizeof/ { say("sizeof without parentheses") }
-        length($0) > 100 && f !~ /[.]def$/ { say("more than 100 columns") }
-        # A comment begins with a sentence or a name, not with a clause that has no head.
-        function headless(text) {
-            return text ~ /^(What|Of|Where|Whose|Lets|Nor|How|Which|Whether|Who|As far as) /
-        }
-        match($0, /[/][*]+<?( ----)? /) && headless(substr($0, RSTART + RLENGTH)) ||
-            opens && /^ *[*] / && headless(substr($0, index($0, "*") + 2)) {
-            say("a comment without a subject or a verb")
-        }
-        { opens = /^ *[/][*]+( SPDX[^*]*)?$/ || opens && /^ *[*]$/ }
-        /^[{]/ { start = FNR }
-        /^[}]/ { if (start && FNR - start > 60) say("a function of " FNR - start " lines"); start = 0 }
-        END {
-            if (FNR > 800 && f !~ /[.]def$/) say("a file of " FNR " lines")
-            exit bad
-        }' "$f" || status=1
-    if [ -n "$(tail -c 1 "$f")" ]; then
-        echo "$f: no final newline"
-        status=1
-    fi
-done
+# shellcheck disable=SC2086
+LC_ALL=C.UTF-8 awk '
+    function say(what) { printf "%s:%d: %s\n", f, n, what; bad = 1 }
+    # A comment begins with a sentence or a name, not with a clause that has no head.
+    function headless(text) {
+        return text ~ /^(What|Of|Where|Whose|Lets|Nor|How|Which|Whether|Who|As far as) /
+    }
+    function end_file() { if (n > 800 && !table) say("a file of " n " lines") }
+    FNR == 1 { end_file(); f = FILENAME; table = f ~ /[.]def$/; start = opens = 0 }
+    { n = FNR }
+    FNR == 1 && !/SPDX-License-Identifier: Apache-2.0/ { say("no SPDX line") }
+    /\t/ { say("a tab") }
+    /[ \t]$/ { say("trailing blanks") }
+    /(^|[^a-z_])sizeof [a-z*_]/ && !/[*] .*sizeof/ { say("sizeof without parentheses") }
+    length($0) > 100 && !table { say("more than 100 columns") }
+    match($0, /[/][*]+<?( ----)? /) && headless(substr($0, RSTART + RLENGTH)) ||
+        opens && /^ *[*] / && headless(substr($0, index($0, "*") + 2)) {
+        say("a comment without a subject or a verb")
+    }
+    { opens = /^ *[/][*]+( SPDX[^*]*)?$/ || opens && /^ *[*]$/ }
+    /^[{]/ { start = FNR }
+    /^[}]/ { if (start && FNR - start > 60) say("a function of " FNR - start " lines"); start = 0 }
+    END {
+        end_file()
+        exit bad
+    }' $files || status=1
+# shellcheck disable=SC2086
+if [ -n "$(tail -q -c 1 $files)" ]; then
+    for f in $files; do
+        [ -z "$(tail -c 1 "$f")" ] || echo "$f: no final newline"
+    done
+    status=1
+fi
 # The simulator's tables of instructions (vop_*.c, tables.c) keep their rows as they are.
 formatted=$(echo "$files" | grep '[.][ch]$' | grep -vE '/(vop_[a-z_0-9]*|tables)[.]c$')
 # shellcheck disable=SC2086
