@@ -209,7 +209,7 @@ static void store_slices(struct prefill *p, int kv_head, int tile)
     struct tir_builder *const b = &p->b;
     prefill_find_heads(p);
     p->work.kv_head = tir_i32(b, kv_head);
-    prefill_find_slices(p, tir_i32(b, tile));
+    prefill_find_wave_tiles(p, tir_i32(b, tile));
     const struct tir_value wave = tir_wave_id(b);
     const struct tir_value past = att_times(b, wave, (int)p->tile->rows);
     struct tir_value all[N_FOUND] = {prefill_own_head(p)};
