@@ -8,7 +8,7 @@
 #include "tools/verify/pooled_row.h"
 
 /* Number of pages of a cache, also of one with pages far apart. */
-enum { PAGES = 12, FAR_PAGES = 64 };
+enum { PAGES = 12 };
 
 /* Flags of a shape. */
 enum {
@@ -74,7 +74,7 @@ static void size(struct call *c)
     c->args.cache_copy.pairs = s->pairs;
     c->args.cache_copy.from.page_count = PAGES;
     c->args.cache_copy.to.page_count =
-        call_has(c, HALVES) ? 2 * s->pairs : PAGES + (call_has(c, FAR) ? FAR_PAGES : 0);
+        call_has(c, HALVES) ? 2 * s->pairs : PAGES + (call_has(c, FAR) ? PAGES_FAR_SPARE : 0);
 }
 
 /* Leaves out scales of whole tensors, since a copy of pages does not need them. */
@@ -107,7 +107,7 @@ static void fill_pairs(struct call *c)
         int64_t pair[2] = {i, s->pairs + i};
         if (!call_has(c, HALVES)) {
             pair[0] = 2 * pages[i] + 1;
-            pair[1] = 2 * pages[(i + 1) % (PAGES / 2)] + (call_has(c, FAR) ? FAR_PAGES : 0);
+            pair[1] = 2 * pages[(i + 1) % (PAGES / 2)] + (call_has(c, FAR) ? PAGES_FAR_SPARE : 0);
         }
         if (call_has(c, SKIPS) && i % 3 == 1)
             pair[i % 2] = -1 - i;

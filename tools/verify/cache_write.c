@@ -257,7 +257,7 @@ static void size(struct call *c)
         own->used += count_pages(c, i);
         c->args.cache_write.tokens += s->runs[i].tokens;
     }
-    own->spare = call_has(c, IN_ORDER) ? 0 : call_has(c, FAR) ? 64 : 3;
+    own->spare = call_has(c, IN_ORDER) ? 0 : call_has(c, FAR) ? PAGES_FAR_SPARE : 3;
     c->args.cache_write.cache.page_count = own->used + own->spare;
 }
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers of unused pages, also in a cache with pages far apart; distance of pages that no query
- * sees beyond the cache; rotated elements of a packed row. */
-enum { SPARE = 3, FAR_SPARE = 64, FAR_BEHIND = 1 << 20, PACKED_ROTATED = 64 };
+/* Number of unused pages; distance of pages that no query sees beyond the cache; rotated elements
+ * of a packed row. */
+enum { SPARE = 3, FAR_BEHIND = 1 << 20, PACKED_ROTATED = 64 };
 
 /* Returns the operand of a part's elements, or with `scale` of its scales. `first` is the number of
  * the cache's first operand. */
@@ -566,7 +566,7 @@ struct slot page_lists_slot(const struct page_lists *l, int s, int64_t t, int he
 void page_lists_make(struct call *c, struct page_lists *l, enum attn_page_table table,
                      struct attn_cache *cache, struct attn_pages *pages)
 {
-    l->spare = l->in_order ? 0 : l->far ? FAR_SPARE : SPARE;
+    l->spare = l->in_order ? 0 : l->far ? PAGES_FAR_SPARE : SPARE;
     l->first = call_allocate(c, (size_t)l->count + 1, sizeof(*l->first));
     pages->entries = 0;
     for (int s = 0; s < l->count; s++) {

@@ -157,7 +157,8 @@ struct page_lists {
     bool exact;
 };
 
-enum { PAGES_FAR_STRIDE = 64 << 20 }; /* bytes between pages that are far apart */
+/* Bytes between pages that are far apart, and the number of such pages in 4 GiB. */
+enum { PAGES_FAR_STRIDE = 32 << 20, PAGES_FAR_SPARE = 128 };
 
 /**
  * Sets the sizes of the cache and of the page table for the sequences of `l`. An op's callback

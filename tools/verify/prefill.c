@@ -80,7 +80,7 @@ static const int page_sizes[] = {16, 1, 64, 4, 1024, 32, 2, 128, 8};
 
 /* 4 MiB between tokens, the limit, in elements of 2 bytes. With FAR the first sequence's queries
  * take more than 4 GiB. With FAR_KEYS FAR_TOKENS tokens precede the first key, which is then beyond
- * 4 GiB. */
+ * 4 GiB, and so are the pages of a cache. No shape has both: small GPUs have 16 GiB. */
 enum { FAR_STRIDE = 1 << 21, FAR_TOKENS = 1100 };
 
 /* The functions from here on choose the sizes of a call. */
@@ -114,7 +114,7 @@ static void set_lengths(struct call *c)
     const bool blocks = c->desc.prefill.mask == ATTN_MASK_BLOCKS;
     own->mask_indptr = call_allocate(c, (size_t)batch + 1, sizeof(*own->mask_indptr));
     own->seen_indptr = call_allocate(c, (size_t)batch + 1, sizeof(*own->seen_indptr));
-    own->cu_k[0] = call_has(c, FAR_KEYS) ? FAR_TOKENS : 0;
+    own->cu_k[0] = call_has(c, FAR_KEYS) && !c->desc.prefill.paged ? FAR_TOKENS : 0;
     for (int i = 0; i < batch; i++) {
         const bool chunk = i == repeated;
         const int q = chunk ? s->trace.chunk_q : s->sequences[i % s->count].q;
@@ -239,7 +239,7 @@ static void size(struct call *c)
         .count = a->batch,
         .lens = own->kv_lens,
         .page_size = d->cache.page_size,
-        .far = call_has(c, FAR),
+        .far = call_has(c, FAR_KEYS),
         .in_order = call_has(c, IN_ORDER),
     };
     if (d->paged)
@@ -267,13 +267,14 @@ static void place(struct call *c)
 {
     static const unsigned far[][2] = {{PREFILL_Q, PREFILL_OUT}, {PREFILL_K, PREFILL_V}};
     const struct own *own = c->own;
-    if (c->desc.prefill.paged && call_has(c, FAR))
+    const bool far_pages = c->desc.prefill.paged && call_has(c, FAR_KEYS);
+    if (far_pages)
         paged_spread(c, PREFILL_K_CACHE, PAGES_FAR_STRIDE);
     if (c->desc.prefill.paged && call_has(c, OWN_SCALE))
         paged_share_scales(c, PREFILL_K_CACHE, &c->desc.prefill.cache);
     if (!c->desc.prefill.paged && call_has(c, PACKED))
         pack(c);
-    for (size_t i = 0; call_has(c, FAR | FAR_KEYS) && i < COUNT(far[0]); i++) {
+    for (size_t i = 0; call_has(c, FAR | FAR_KEYS) && !far_pages && i < COUNT(far[0]); i++) {
         struct operand *o = call_operand(c, far[call_has(c, FAR_KEYS)][i]);
         operand_set_stride(o, 0, FAR_STRIDE);
         o->far = true;
@@ -301,8 +302,7 @@ static bool takes(const struct call *c)
 {
     const struct attn_prefill_desc *d = &c->desc.prefill;
     const bool plain = !d->sinks && !d->soft_cap && !d->logits && !d->lse && !d->paged;
-    return (plain || !call_has(c, LONG)) && !(d->paged && call_has(c, FAR_KEYS)) &&
-           (d->planned || !call_has(c, PLANNED)) &&
+    return (plain || !call_has(c, LONG)) && (d->planned || !call_has(c, PLANNED)) &&
            (!call_has(c, SLIGHT) || d->q_dtype == ATTN_FP8) &&
            (!call_has(c, PREFIX) || d->mask == ATTN_MASK_CUSTOM) &&
            (!call_has(c, PERSISTENT | SINGLE_TILES) || call_is_tuned(c, "persistent="));

@@ -18,7 +18,7 @@ enum {
     /* q and out, and pages, extend beyond 4 GiB, with the largest allowed token stride. Tensors k
      * and v do not, since all four would not fit a GPU of 16 GiB (FAR_KEYS). */
     FAR = 1 << 2,
-    FAR_KEYS = 1 << 13, /* k and v extend beyond 4 GiB, and are tensors, not pages */
+    FAR_KEYS = 1 << 13, /* k and v, or the pages of a cache, extend beyond 4 GiB */
     PADDED = 1 << 3,    /* q and out have rows after the last sequence */
     LONG = 1 << 4,      /* a long call; only kernels without special features run it */
     OWN_SCALE = 1 << 5, /* scale differs from 1 / sqrt(head_dim) */
