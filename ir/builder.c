@@ -607,6 +607,16 @@ void tir_settle(struct tir_builder *b, int states)
 
 void tir_barrier(struct tir_builder *b) { tir_build(b, TIR_barrier, no_type, NULL, 0, NULL); }
 
+void tir_barrier_signal(struct tir_builder *b)
+{
+    tir_build(b, TIR_barrier_signal, no_type, NULL, 0, NULL);
+}
+
+void tir_barrier_wait(struct tir_builder *b)
+{
+    tir_build(b, TIR_barrier_wait, no_type, NULL, 0, NULL);
+}
+
 struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, struct tir_value n)
 {
     return tir_build(b, TIR_arrive, tir_scalar(TIR_I32), (struct tir_value[]){address, n}, 2, NULL);

@@ -328,6 +328,11 @@ void tir_wait_memory(struct tir_builder *b);
 /** Waits until all waves of the workgroup arrive. LDS writes for which a wave has waited are
  * visible after it. */
 void tir_barrier(struct tir_builder *b);
+/** Tells the workgroup that this wave has arrived at a barrier. The wave goes on. */
+void tir_barrier_signal(struct tir_builder *b);
+/** Waits until all waves of the workgroup have signalled the barrier that this wave signalled last.
+ * LDS writes for which a wave has waited before its signal are visible after it. */
+void tir_barrier_wait(struct tir_builder *b);
 /** Emits here up to `states` of the MFMA wait states that must pass before results in accumulation
  * registers are read. The first read then waits only for the rest. Use it at places at which the
  * wave has to wait anyway. */

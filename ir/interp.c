@@ -228,6 +228,8 @@ static bool run_flow(struct interp *x, const struct tir_op *op)
     case TIR_waitcnt:
     case TIR_wait_tensor:
     case TIR_barrier:
+    case TIR_barrier_signal:
+    case TIR_barrier_wait:
     case TIR_acquire:
     case TIR_set_priority:
     case TIR_align_code:

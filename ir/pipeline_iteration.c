@@ -8,7 +8,8 @@
 /* True if `op` is a wait or barrier, which ends a phase. */
 static bool ends_phase(const struct tir_op *op)
 {
-    return op->opcode == TIR_wait || op->opcode == TIR_barrier;
+    return op->opcode == TIR_wait || op->opcode == TIR_barrier ||
+           op->opcode == TIR_barrier_signal || op->opcode == TIR_barrier_wait;
 }
 
 /* True if `op` copies to LDS. */

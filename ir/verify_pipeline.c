@@ -89,7 +89,8 @@ static void check_order(struct tir_verifier *v, const struct tir_block *body, ui
                        op->opcode == TIR_lds_read_tr;
     for (uint32_t i = 0; reads && i < at; i++) {
         const struct tir_op *const end = tir_op(v->f, body->ops[i]);
-        const bool ends = end->opcode == TIR_wait || end->opcode == TIR_barrier;
+        const bool ends = end->opcode == TIR_wait || end->opcode == TIR_barrier ||
+                          end->opcode == TIR_barrier_signal || end->opcode == TIR_barrier_wait;
         tir_check(v, !ends || end->phase != op->phase || stage_of(end) != stage_of(op),
                   "comes after a %s that ends its phase", tir_ops[end->opcode].name);
     }

@@ -30,6 +30,17 @@ static void barrier(struct lower *l)
     cdna_barrier(l);
 }
 
+/* Emits half of a barrier, as barrier() emits a whole one. */
+static void half_barrier(struct lower *l, bool wait)
+{
+    LLVMValueRef nothing_crosses = lower_i32(l, 0);
+    LLVMValueRef workgroup =
+        LLVMConstInt(LLVMIntTypeInContext(l->ctx, wait ? 16 : 32), UINT64_MAX, true);
+    emit_intrinsic(l, "llvm.amdgcn.sched.barrier", NULL, 0, &nothing_crosses, 1);
+    emit_intrinsic(l, wait ? "llvm.amdgcn.s.barrier.wait" : "llvm.amdgcn.s.barrier.signal", NULL, 0,
+                   &workgroup, 1);
+}
+
 /* The functions from here on copy to LDS. */
 
 /* Sets *base and *bytes to the address and the size in bytes of a buffer resource, both i64 (CDNA5
@@ -240,6 +251,7 @@ const struct lower_isa lower_isa_cdna5 = {
     .set_registers = gfx12_set_registers,
     .wait = wait,
     .barrier = barrier,
+    .half_barrier = half_barrier,
     .set_priority = cdna_set_priority,
     /* word 3 of a buffer resource: no stride, not swizzled (CDNA5 ISA, table 57) */
     .rsrc_flags = 0,

@@ -113,6 +113,30 @@ LLVMValueRef lower_barrier(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
+/* Lowers half of a barrier: the signal, or the wait. */
+static LLVMValueRef half_barrier(struct lower *l, bool wait)
+{
+    if (!l->isa->half_barrier)
+        return lower_fail(l, "%s's barriers have no halves", l->t->machine.name);
+    fence_memory(l);
+    l->isa->half_barrier(l, wait);
+    fence_memory(l);
+    lower_note_issue(l, (struct tir_value){0});
+    return NULL;
+}
+
+LLVMValueRef lower_barrier_signal(struct lower *l, const struct tir_op *op)
+{
+    (void)op;
+    return half_barrier(l, false);
+}
+
+LLVMValueRef lower_barrier_wait(struct lower *l, const struct tir_op *op)
+{
+    (void)op;
+    return half_barrier(l, true);
+}
+
 /* Returns LLVM's number of the synchronisation scope "agent", the GPU. */
 static unsigned agent(struct lower *l)
 {

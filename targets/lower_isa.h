@@ -72,6 +72,9 @@ struct lower_isa {
     void (*wait)(struct lower *l, int64_t vm, int64_t lgkm);
     /* Emits a barrier: a wait for all waves of the workgroup. */
     void (*barrier)(struct lower *l);
+    /* Emits half of a barrier: the wave's signal, or the wait for all waves. NULL: barriers have no
+     * halves. */
+    void (*half_barrier)(struct lower *l, bool wait);
     /* Sets the wave's priority among the waves of its SIMD to `level`, 0 to 3. */
     void (*set_priority)(struct lower *l, unsigned level);
 

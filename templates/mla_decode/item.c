@@ -217,9 +217,13 @@ static void run_loop(struct mla *s, struct walk *w)
 struct split_kv_state mla_walk(struct mla *s)
 {
     struct walk w;
+    if (s->plan.of->late)
+        tir_barrier_signal(&s->d.b);
     begin_walk(s, &w);
     run_loop(s, &w);
     struct split_kv_state state = split_kv_end_keys(&s->d, &w.some, &w.loop, w.inside, w.carried);
+    if (s->plan.of->late)
+        tir_barrier_wait(&s->d.b);
     state.l = mla_sum_own(s, state.l);
     return state;
 }

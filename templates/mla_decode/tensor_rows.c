@@ -127,6 +127,7 @@ void mla_tensor_load_q(struct mla *s)
         s->query.q[i] =
             tir_named(b, "q", tir_tile_lds_load(b, att_plus(b, place, column), n->q, &map));
     }
+    tir_wait(b, TIR_LDS_WRITES, 0); /* blocks will take the place of Q */
     b->stage = TIR_NO_STAGE;
 }
 

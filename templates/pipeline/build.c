@@ -32,7 +32,14 @@ static void build_row(struct tir_builder *b, const struct pipeline *p, const str
         break;
     case PIPE_AWAIT_STORES:
     case PIPE_RELEASE: tir_wait(b, TIR_LDS_WRITES, 0); break;
-    case PIPE_BARRIER: tir_barrier(b); break;
+    case PIPE_BARRIER:
+        if (p->late) {
+            tir_barrier_wait(b);
+            tir_barrier_signal(b);
+        } else {
+            tir_barrier(b);
+        }
+        break;
     case PIPE_PART: break; /* a plan has no rows of this kind: pipe_resolve() replaces them */
     }
 }

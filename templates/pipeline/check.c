@@ -109,6 +109,8 @@ static bool check_limits(struct check *c)
         if (plan->row[i].phase >= c->n_phases)
             return refuse(c, "%s is in phase %u of %u", plan->row[i].op->name, plan->row[i].phase,
                           c->n_phases);
+    if (plan->of->late && (plan->of->roles > 1 || plan->of->bare != PIPE_ALL))
+        return refuse(c, "%s has late barriers beside barriers without a row", plan->of->name);
     return true;
 }
 
@@ -396,11 +398,13 @@ static struct end find_wait(const struct check *c, unsigned buffer, const struct
     return first;
 }
 
-/* Returns the number of roles that share buffer `buffer` (index): pipeline.roles, or 0 if each wave
- * reads only what it writes itself. */
-static int roles_of(const struct check *c, unsigned buffer)
+/* Returns the number of barriers that waves need between accesses of buffer `buffer` (index): one
+ * for each role, and one more if barriers are late. 0: waves read only what they write
+ * themselves. */
+static int barriers_of(const struct check *c, unsigned buffer)
 {
-    return c->plan->of->buffers[buffer].scope == PIPE_WAVE ? 0 : c->plan->of->roles;
+    const struct pipeline *const p = c->plan->of;
+    return p->buffers[buffer].scope == PIPE_WAVE ? 0 : p->roles + p->late;
 }
 
 /* True if row *read reads what row *write wrote to buffer `buffer` (index) for tile `tile`: there
@@ -414,12 +418,12 @@ static bool check_tile(const struct check *c, unsigned buffer, const struct pipe
         return refuse(c, "no row waits for %s after %s in stage %u, %s", name, write->op->name,
                       write->stage, phase_name(c, write));
     const int barriers = count_barriers(c, a.row, a.time, time_of(c, read), tile);
-    return (a.time < time_of(c, read) && barriers >= roles_of(c, buffer)) ||
+    return (a.time < time_of(c, read) && barriers >= barriers_of(c, buffer)) ||
            refuse(
                c,
                "%s in stage %u, %s reads %s %d barriers after it has arrived in %s: %d are needed",
                read->op->name, read->stage, phase_name(c, read), name, barriers,
-               a.row ? phase_name(c, a.row) : "the end", roles_of(c, buffer));
+               a.row ? phase_name(c, a.row) : "the end", barriers_of(c, buffer));
 }
 
 /* True if enough barriers are between each tile's arrival in buffer `buffer` (index) and its reads;
@@ -446,7 +450,7 @@ static bool is_deep_enough(const struct check *c, unsigned buffer, const struct 
     const struct end end = find_end(c, read, tile);
     const int next = write_time(c, buffer, write) + (int)(depth * c->n_phases);
     return end.time != NEVER && next > end.time &&
-           count_barriers(c, end.row, end.time, next, tile) >= roles_of(c, buffer);
+           count_barriers(c, end.row, end.time, next, tile) >= barriers_of(c, buffer);
 }
 
 /* Returns the smallest safe number of tiles in buffer `buffer` (index), or PIPE_UNSAFE if no number

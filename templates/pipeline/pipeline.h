@@ -190,6 +190,10 @@ struct pipeline {
     /* 1: after the loop the waves wait for their stores to LDS and for a barrier, before the last
      * stage runs for the last time; 0: they do not wait. */
     uint8_t barrier_last;
+    /* 1: at a barrier a wave waits for the signals of the barrier before, and signals this one, so
+     * that waves may be one barrier apart. The template signals before the loop and waits after it.
+     * 0: at a barrier a wave waits for the signals of this one. */
+    uint8_t late;
 };
 
 /** The properties of a kernel that select rows of a pipeline's table. */

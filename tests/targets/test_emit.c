@@ -87,6 +87,8 @@ TEST(waits_and_barriers_are_between_fences)
     check_fenced("gfx942", TIR_waitcnt, 0, "@llvm.amdgcn.s.waitcnt(");
     check_fenced("gfx950", TIR_wait, -1, "@llvm.amdgcn.s.waitcnt(");
     check_fenced("gfx1250", TIR_barrier, 0, "@llvm.amdgcn.s.barrier(");
+    check_fenced("gfx1250", TIR_barrier_signal, 0, "@llvm.amdgcn.s.barrier.signal(");
+    check_fenced("gfx1250", TIR_barrier_wait, 0, "@llvm.amdgcn.s.barrier.wait(");
     check_fenced("gfx1250", TIR_wait_tensor, 0, "@llvm.amdgcn.s.wait.tensorcnt(");
 }
 

@@ -609,6 +609,10 @@ TEST(what_a_target_lacks_is_refused_with_a_sentence)
     k = kernel_create("gfx942", 1, 1);
     make(&k, TIR_wait, no_type, NULL, 0, 2, 1, 0);
     check_refused(&k, "wait on copy group 2 has not been counted");
+
+    k = kernel_create("gfx950", 1, 1);
+    make(&k, TIR_barrier_signal, no_type, NULL, 0, 0, 0, 0);
+    check_refused(&k, "gfx950's barriers have no halves");
 }
 
 int main(void) { return run_unit_tests(); }

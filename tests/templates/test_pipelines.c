@@ -236,19 +236,19 @@ static int ended(const struct walk *k, unsigned read, int t)
 }
 
 /* True if tile t is there when it is read, and read when tile t + depth is written. A wave of the
- * second role has passed a barrier less. */
+ * second role has passed a barrier less. So have other waves if barriers are late. */
 static bool is_safe_tile(const struct walk *k, unsigned buffer, const struct pipe_row *w,
                          unsigned r, int depth, int t)
 {
     const struct pipe_plan *const plan = k->plan;
-    const int roles = plan->of->roles, here = awaited(k, w, buffer, t);
+    const int apart = plan->of->roles + plan->of->late, here = awaited(k, w, buffer, t);
     const int next = t + depth - plan->of->buffers[buffer].early;
-    if (here == INT32_MAX || k->epoch[r][t] < here + roles)
+    if (here == INT32_MAX || k->epoch[r][t] < here + apart)
         return false;
     if (t + depth >= TILES || next < 0)
         return true;
     const int free = ended(k, r, t);
-    return free != INT32_MAX && k->epoch[w - plan->row][next] >= free + roles;
+    return free != INT32_MAX && k->epoch[w - plan->row][next] >= free + apart;
 }
 
 /* True if, with these depths, no wave reads data before they arrive or overwrites data that are
@@ -451,6 +451,7 @@ TEST(depths_follow_from_tables)
         {"ping_pong", CHECK_PREVIOUS | 2u << FIRST, {2, 1}}, /* V is stored */
         {"ping_pong", CHECK_PREVIOUS | 3u << FIRST, {1, 1}}, /* K and V are */
         {"one_wave_transposed", CHECK_PREVIOUS | 2u << FIRST, {2, 1}},
+        {"one_wave_tensor", 0, {8}}, /* barriers are late */
     };
     unsigned found = 0;
     for (const struct att_template *const *t = att_templates; *t; t++)

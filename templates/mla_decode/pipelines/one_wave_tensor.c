@@ -6,20 +6,20 @@
  *
  *     one_wave_tensor: mla_decode: 65 columns or more where the tensor data mover copies blocks
  *     a wave has 32 columns, all keys and all of O: waves exchange nothing
- *     M1      memory    rescale[5], block to LDS[1]
+ *     M1      memory    rescale[6], block to LDS[1]
  *     BEGIN   matrix +  nothing
- *     C1      matrix    (sum P[5]), (round P[5]), (sum P[5]), read c.0[5], read K.1[4], QK[4]
- *     M2      memory    mask[4], max[4], find pages[0], block here[3], barrier[3]
+ *     C1      matrix    (sum P[6]), (round P[6]), (sum P[6]), read c.0[6], read K.1[5], QK[5]
+ *     M2      memory    mask[5], max[5], find pages[0], block here[3], barrier[3]
  *     M3      memory    nothing
- *     C2      matrix    read c.1[5], PV[5], exponents[4], exp2.0[4], exp2.1[4], (round P[4]),
- *                       read K.0[3]
+ *     C2      matrix    read c.1[6], PV[6], exponents[5], exp2.0[5], exp2.1[5], (round P[5]),
+ *                       read K.0[4]
  *     LDS               block of a workgroup
  *     waves             all run the same phase
  */
 #include "templates/mla_decode/one_wave.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
 
-enum { PAGE, COPY, ARRIVES = COPY + 2, SCORES, VALUES };
+enum { PAGE, COPY, ARRIVES = COPY + 2, READ, SCORES, VALUES };
 
 static const struct pipe_buffer buffers[] = {{"block", GROUP, .scope = PIPE_WORKGROUP}, {0}};
 
@@ -28,7 +28,7 @@ static const struct pipe_row rows[] = {
     {&mla_move_rows, COPY, M1, .part = 0},
     {&pipe_await, ARRIVES, M2, .part = MLA_LDS_BLOCK},
     {&pipe_barrier, ARRIVES, M2, .part = 0},
-    {&mla_read_k, ARRIVES, C2, .part = 0},
+    {&mla_read_k, READ, C2, .part = 0},
     {&mla_read_k, SCORES, C1, .part = 1},
     {&mla_product_qk, SCORES, C1, .part = 0},
     {&att_mask, SCORES, M2, .part = 0},
@@ -60,5 +60,6 @@ const struct pipeline mla_one_wave_tensor = {
     .spread = {TIR_COVER_FILL, .read_ahead = 24, .read_group = 16, .reads_apart = 1},
     .roles = 1,
     .hides_itself = 1,
-    .bare = 1,
+    .bare = PIPE_ALL,
+    .late = 1,
 };
