@@ -280,6 +280,8 @@ static void begin_attention(struct mla *s)
     att_attention_scale(&d->attention, d->scores, scale);
     if (mla_weights_fp8(s))
         att_softmax_range_fp8(&d->b, &d->attention.softmax);
+    if (s->plan.has & ATT_HAS(SUM_PRODUCT))
+        att_attention_sum_by_product(&d->attention);
     s->softmax = d->attention.softmax;
     if (s->split.softmax_keys && s->split.agree != MLA_EXCHANGE_MAX) {
         const unsigned keys = d->keys >> s->split.softmax_keys,

@@ -597,6 +597,8 @@ static void choose_pipeline(struct mla *s)
     struct pipe_variant v = {.has = s->type.scaled >= 0 ? 1u << MLA_HAS_SCALED : 0};
     if (mla_weights_fp8(s))
         v.has |= ATT_HAS(FP8_WEIGHTS);
+    if (mla_weights_fp8(s) && mla_one_wave_moves(s))
+        v.has |= ATT_HAS(SUM_PRODUCT);
     if (s->split.pairs && s->d.v->sparse != ATT_SPARSE_NONE)
         v.has |= 1u << MLA_HAS_LISTS;
     if (s->split.pairs && s->lds.p_places < 2)

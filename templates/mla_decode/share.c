@@ -143,6 +143,9 @@ const struct pipe_op mla_sum_s = {"sum S", sum_scores, ATT_SLOT(TOP), ATT_SLOT(S
 struct tir_value mla_sum_own(struct mla *s, struct tir_value l)
 {
     struct tir_builder *const b = &s->d.b;
+    const struct att_attention *const a = &s->d.attention;
+    if (a->sum.ones.id)
+        return att_weight_sum_vector(b, &a->sum, l, a->softmax.vector);
     if (s->split.agree == MLA_EXCHANGE_MAX) /* true: l has rows for the keys of all waves */
         l = tir_join_blocks(b, l, tir_typeof(b->f, l).rows >> s->split.softmax_keys);
     return tir_col_sum(b, l);

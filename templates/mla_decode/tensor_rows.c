@@ -133,15 +133,6 @@ void mla_tensor_load_q(struct mla *s)
 
 /* ---- The product with c ---- */
 
-/* Adds the rounded weights to l, so that out stays a weighted mean of values. */
-static void sum_rounded(void *context)
-{
-    struct mla *const s = mla_of(context);
-    struct tir_builder *const b = &s->d.b;
-    const struct tir_value p = tir_convert(b, s->d.attention.now.weights.p16, TIR_F32);
-    mla_add_sum(s, tir_col_fold_sum(b, p));
-}
-
 /* Adds the product of c^T and the weights to O^T, with few rows of c^T in registers. */
 static void multiply_values(void *context)
 {
@@ -166,8 +157,6 @@ const struct pipe_op mla_find_row_page = {"find pages", .build = find_page,
 const struct pipe_op mla_move_rows = {"block to LDS", .build = move_rows,
                                       .reads = ATT_SLOT(K_PAGES), .lds_writes = 1u << MLA_LDS_BLOCK,
                                       .flags = PIPE_ASYNC};
-const struct pipe_op mla_sum_rounded = {"sum P", sum_rounded, ATT_SLOT(P16) | ATT_SLOT(L),
-                                        ATT_SLOT(L), .flags = 0};
 const struct pipe_op mla_moved_product = {"PV", multiply_values,
                                           ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O), ATT_SLOT(O),
                                           .flags = PIPE_PRODUCT};

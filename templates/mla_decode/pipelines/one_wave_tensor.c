@@ -6,13 +6,13 @@
  *
  *     one_wave_tensor: mla_decode: 65 columns or more where the tensor data mover copies blocks
  *     a wave has 32 columns, all keys and all of O: waves exchange nothing
- *     M1      memory    rescale[6], block to LDS[1]
+ *     M1      memory    (rescale[6]), block to LDS[1]
  *     BEGIN   matrix +  nothing
- *     C1      matrix    (sum P[6]), (round P[6]), (sum P[6]), read c.0[6], read K.1[5], QK[5]
+ *     C1      matrix    (sum P[6]), (round P[6]), read c.0[6], read K.1[5], QK[5]
  *     M2      memory    mask[5], max[5], find pages[0], block here[3], barrier[3]
  *     M3      memory    nothing
- *     C2      matrix    read c.1[6], PV[6], exponents[5], exp2.0[5], exp2.1[5], (round P[5]),
- *                       read K.0[4]
+ *     C2      matrix    read c.1[6], PV[6], (sum P[6]), exponents[5], exp2.0[5], exp2.1[5],
+ *                       (round P[5]), read K.0[4]
  *     LDS               block of a workgroup
  *     waves             all run the same phase
  */
@@ -35,15 +35,16 @@ static const struct pipe_row rows[] = {
     {&att_check_scores, SCORES, M2, .part = 0},
     {&att_exponent, SCORES, C2, .part = 0},
     {&att_exp2, SCORES, C2, .part = 0},
-    {&mla_rescale_some, VALUES, M1, .part = 0},
+    {&mla_rescale_some, VALUES, M1, .unless = ATT_HAS(SUM_PRODUCT)},
+    {&att_rescale, VALUES, M1, .needs = ATT_HAS(SUM_PRODUCT)},
     {&att_exp2, SCORES, C2, .part = 1},
     {&att_round_fp8, SCORES, C2, .needs = ATT_HAS(FP8_WEIGHTS)},
     {&att_sum, VALUES, C1, .unless = ATT_HAS(FP8_WEIGHTS)},
     {&att_round, VALUES, C1, .unless = ATT_HAS(FP8_WEIGHTS)},
-    {&mla_sum_rounded, VALUES, C1, .needs = ATT_HAS(FP8_WEIGHTS)},
     {&mla_read_c, VALUES, C1, .part = 0},
     {&mla_read_c, VALUES, C2, .part = 1},
     {&mla_moved_product, VALUES, C2, .part = 0},
+    {&att_product_sum, VALUES, C2, .needs = ATT_HAS(SUM_PRODUCT)},
     {0}};
 
 /* Reads are in groups of 16 products, since the first LDS access after a product waits. A group is

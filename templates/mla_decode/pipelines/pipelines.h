@@ -131,8 +131,8 @@ extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scale
 /* Steps of one wave per SIMD whose blocks the tensor data mover copies, in tensor_rows.c: load a
  * page number, and copy the wave's rows of a block to LDS. */
 extern const struct pipe_op mla_find_row_page, mla_move_rows;
-/* Add rounded P to l, and c^T P^T to O^T; separate the last product from the next iteration. */
-extern const struct pipe_op mla_sum_rounded, mla_moved_product, mla_settle;
+/* Add c^T P^T to O^T; separate the last product from the next iteration. */
+extern const struct pipe_op mla_moved_product, mla_settle;
 
 /* Steps of one wave per SIMD that transposes c in registers, in register_transpose.c: load a page
  * number, and compute the addresses of a block. */
