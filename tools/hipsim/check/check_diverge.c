@@ -29,13 +29,13 @@ static bool accessed(void *state, struct wave *w, const struct inst *in, const s
                      unsigned bytes, enum mem_direction direction)
 {
     uint64_t skipped = m->lanes & w->skipped_barrier;
-    uint64_t entry = w->launch->entry_pc - code_address(w->launch->code);
 
     (void)state;
     (void)bytes;
     (void)direction;
     if (!skipped || skipped == m->lanes || m->space == MEM_SCRATCH || in->encoding == ENC_TENSOR)
         return true;
+    const uint64_t entry = w->launch->entry_pc - code_address(w->launch->code);
     w->skipped_barrier = 0; /* one report per barrier */
     return wave_finding(w, in, FAULT_DIVERGE, skipped,
                         "these lanes were inactive at the wave's barrier at entry%+lld, which "

@@ -20,19 +20,41 @@ static bool meets(const struct late_lds *e, uint64_t first, uint64_t end)
     return e->first < end && first < e->first + (uint64_t)WAVE_LANES * e->size;
 }
 
+/* The pieces of contiguous bytes of a load: one for each lane, or a single one if all lanes
+ * load. */
+struct pieces {
+    uint64_t lanes; /* the first lane of each piece, a bit each */
+    unsigned size;  /* bytes of a piece */
+};
+
+/* Returns the pieces of a load by `lanes` with `size` bytes for each. */
+static struct pieces pieces_of(uint64_t lanes, unsigned size)
+{
+    return lanes == UINT64_MAX ? (struct pieces){1, WAVE_LANES * size}
+                               : (struct pieces){lanes, size};
+}
+
+/* Clears the bits `without` and sets the bits `with` in `n` states, eight at once. */
+static void set_states(uint8_t *state, size_t n, uint8_t without, uint8_t with)
+{
+    const uint64_t every = UINT64_MAX / UINT8_MAX, kept = ~(every * without), set = every * with;
+    uint64_t word;
+    for (; n >= sizeof(word); n -= sizeof(word), state += sizeof(word)) {
+        memcpy(&word, state, sizeof(word));
+        word = (word & kept) | set;
+        memcpy(state, &word, sizeof(word));
+    }
+    for (; n; n--, state++)
+        *state = (uint8_t)((*state & ~without) | with);
+}
+
 /* Clears the bits `without` and sets the bits `with` in the states of the load's bytes. */
 static void mark(struct workgroup *wg, const struct late_lds *e, uint8_t without, uint8_t with)
 {
-    const unsigned size = e->lanes == UINT64_MAX ? WAVE_LANES * e->size : e->size;
-    /* all lanes: one piece of contiguous bytes */
-    const uint64_t starts = e->lanes == UINT64_MAX ? 1 : e->lanes;
+    const struct pieces p = pieces_of(e->lanes, e->size);
     unsigned l;
-    FOR_LANES(l, starts)
-    {
-        uint8_t *state = wg->lds_valid + e->first + l * size;
-        for (unsigned i = 0; i < size; i++)
-            state[i] = (uint8_t)((state[i] & ~without) | with);
-    }
+    FOR_LANES(l, p.lanes)
+    set_states(wg->lds_valid + e->first + l * p.size, p.size, without, with);
 }
 
 /* Writes the saved bytes of a load to LDS; with `swap`, exchanges the two. */
@@ -122,10 +144,11 @@ struct late_lds *lds_keep(struct wave *w, const struct lane_mem *to, uint32_t fi
     e->first = first;
     e->size = (uint8_t)size;
     e->held = false;
-    FOR_LANES(l, to->lanes)
+    const struct pieces p = pieces_of(to->lanes, size);
+    FOR_LANES(l, p.lanes)
     {
-        memcpy(e->bytes + l * size, wg->lds + first + l * size, size);
-        memcpy(e->states + l * size, wg->lds_valid + first + l * size, size);
+        memcpy(e->bytes + l * p.size, wg->lds + first + l * p.size, p.size);
+        memcpy(e->states + l * p.size, wg->lds_valid + first + l * p.size, p.size);
     }
     return e;
 }
@@ -157,8 +180,7 @@ void lds_mark(struct wave *w, const struct lane_mem *to, unsigned bytes, struct 
     FOR_LANES(l, to->lanes)
     {
         const uint32_t first = (uint32_t)to->addr[l], end = first + bytes;
-        for (uint32_t i = first; i < end; i++)
-            w->wg->lds_valid[i] |= LDS_IN_FLIGHT;
+        set_states(w->wg->lds_valid + first, bytes, 0, LDS_IN_FLIGHT);
         range->first = !range->end || first < range->first ? first : range->first;
         range->end = end > range->end ? end : range->end;
     }
@@ -197,8 +219,7 @@ const struct pending *lds_outstanding(const struct workgroup *wg, uint64_t byte,
 void lds_waited(struct wave *w, const struct pending *p)
 {
     w->wg->lds_in_flight--;
-    for (uint32_t i = 0; i < p->lds_bytes; i++)
-        w->wg->lds_valid[p->lds_first + i] &= (uint8_t)~LDS_IN_FLIGHT;
+    set_states(w->wg->lds_valid + p->lds_first, p->lds_bytes, LDS_IN_FLIGHT, 0);
     if (w->wg->nwaves == 1)
         lds_deliver(w->wg, w->clock);
 }
