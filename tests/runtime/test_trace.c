@@ -153,6 +153,19 @@ TEST(test_parts)
     expect("\"mi309x\"");
 }
 
+/* 12 workgroups are more than the default number of samples. */
+TEST(test_samples)
+{
+    static const char together[] = "12 workgroups timed, all of them, on all compute units at once";
+    assert_int_equal(trace("--shape q=600,heads=4,kv_heads=2"), 0);
+    if (strstr(output, together))
+        fail_msg("all workgroups run in time without --samples:\n%s", output);
+    assert_int_equal(trace("--shape q=600,heads=4,kv_heads=2 --samples 12"), 0);
+    expect(together);
+    assert_int_equal(trace("--samples 0"), 1);
+    expect("expected --samples to be 1 to");
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 4)

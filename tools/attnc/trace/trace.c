@@ -29,6 +29,7 @@ static struct {
     const char *parameters;
     const char *jobs;
     const char *part;
+    const char *samples;
     bool samples_only, chosen, json;
 } args;
 
@@ -44,6 +45,9 @@ static const struct option_row options[] = {
      NULL},
     {"part", 0, "GPU", "the GPU model to simulate, such as mi308x (default: mi300x, mi355x)",
      &args.part, NULL},
+    {"samples", 0, "N",
+     "time at most N workgroups; a launch of at most N runs with all of them in time (default: 8)",
+     &args.samples, NULL},
     {"samples-only", 0, NULL, "execute only the workgroups that are timed, for large shapes", NULL,
      &args.samples_only},
     {"chosen", 0, NULL, "fail where the pack gives the launch to another kernel", NULL,
@@ -194,12 +198,16 @@ static int end_written(struct written *w, int code)
 static int time_and_write(struct trace_session *t, const struct attn_pack *pack, uint32_t n,
                           struct hipsim_time_report *report)
 {
-    struct written trace, listing = {.fd = -1};
-    int code = begin_written(&trace, args.output);
+    struct written trace = {.fd = -1}, listing = {.fd = -1};
+    long samples = 0;
+    int code = read_number("trace", "samples", args.samples, 1, UINT32_MAX, &samples);
+    if (code == EXIT_GOOD)
+        code = begin_written(&trace, args.output);
     if (code == EXIT_GOOD)
         code = begin_written(&listing, args.annotate);
     const struct hipsim_time_options time = {
         .size = sizeof(time),
+        .samples = (uint32_t)samples,
         .samples_only = args.samples_only,
         .parameters = args.parameters,
         .trace_path = args.output ? trace.path : NULL,
