@@ -10,16 +10,27 @@ const struct pipe_buffer prefill_buffers[] = {{"K", PREFILL_COPIES_OF_K, .scope 
                                               {"V", PREFILL_COPIES_OF_V, .scope = PIPE_WORKGROUP},
                                               {0}};
 
-const char *const prefill_features[] = {"checks scores",   "checks the previous m",
-                                        "checks weights",  "fp8 weights",
-                                        "sum by product",  "l in rows of O",
-                                        "last rows of O",  "custom mask",
-                                        "pages",           "V through registers",
-                                        "K in slices",     "V in parts",
-                                        "V in quarters",   "late exp2",
-                                        "early mask",      "K first",
-                                        "all of K first",  "late V",
-                                        "copies of pages", NULL};
+const char *const prefill_features[] = {"checks scores",
+                                        "checks the previous m",
+                                        "checks weights",
+                                        "fp8 weights",
+                                        "sum by product",
+                                        "l in rows of O",
+                                        "last rows of O",
+                                        "custom mask",
+                                        "pages",
+                                        "V through registers",
+                                        "K in slices",
+                                        "V in parts",
+                                        "V in quarters",
+                                        "late exp2",
+                                        "early mask",
+                                        "early copies",
+                                        "K first",
+                                        "all of K first",
+                                        "late V",
+                                        "copies of pages",
+                                        NULL};
 
 const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill_one_wave,
                                                     &prefill_one_wave_transposed,
@@ -104,6 +115,16 @@ static bool has_early_mask(const struct prefill *p)
     return p->tile->late_maximum && !att_scales_scores(p->v) && !has_long_m2(p);
 }
 
+/* True if copies of K are issued before scores are capped. Their scalar instructions then run while
+ * the last product is not ready. They would lengthen phase M2 after the cap, which is longer than
+ * the other role's products. With up to 112 columns, modelled launches take 0.97 to 1.03 of the
+ * cycles with early copies. */
+static bool has_early_copies(const struct prefill *p)
+{
+    enum { NARROW = 112 };
+    return p->v->soft_cap && p->v->head_dim > NARROW;
+}
+
 /* Returns the kernel's features (enum att_feature, enum prefill_feature) as bits of
  * pipe_variant.has. */
 static uint32_t find_features(const struct prefill *p)
@@ -127,6 +148,7 @@ static uint32_t find_features(const struct prefill *p)
         {p->tile->keys / prefill_v_part_keys(p) >= QUARTERS, PREFILL_HAS_V_QUARTERS},
         {p->tile->late_power, PREFILL_HAS_LATE_EXP2},
         {has_early_mask(p), PREFILL_HAS_EARLY_MASK},
+        {has_early_copies(p), PREFILL_HAS_EARLY_COPIES},
         {p->tile->own[PREFILL_KEYS_FIRST], PREFILL_HAS_KEYS_FIRST},
         {p->tile->whole_keys, PREFILL_HAS_WHOLE_KEYS},
         {p->v->kv_dtype == ATT_KV_DTYPE_SAME, PREFILL_HAS_LATE_V},

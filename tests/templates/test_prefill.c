@@ -5,6 +5,7 @@
  */
 #include "ir/interp.h"
 #include "targets/tgt.h"
+#include "templates/prefill/pipelines/pipelines.h"
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/scalar.h"
 #include "tests/templates/kernel.h"
@@ -349,6 +350,33 @@ TEST_IN("head dims", soft_cap_fits_too)
         check_facts(&k, 0);
         attnc_kernel_free(&k);
     }
+}
+
+/* Returns the name of the phase in which a kernel of the variant copies K to LDS. */
+static const char *phase_of_copies(const struct att_variant *v)
+{
+    const struct tir_machine *const m = &tgt_find(v->target)->machine;
+    struct att_tile tile;
+    assert_true(att_find_tile(v, m, &tile, NULL));
+    const struct prefill p = prefill_with_tile(v, m, &tile);
+    for (unsigned i = 0; i < p.plan.n_rows; i++)
+        if (p.plan.row[i].op == &prefill_issue_k && !p.plan.row[i].part)
+            return p.plan.of->phases[p.plan.row[i].phase].name;
+    fail_msg("%s copies no K", v->target);
+    return NULL;
+}
+
+/* A soft cap of wide heads follows the copies of K, which would lengthen its phase. */
+TEST_IN("head dims", keys_are_copied_before_a_soft_cap)
+{
+    static const char *const targets[] = {"gfx942", "gfx950"};
+    for (int t = 0; t < 2; t++)
+        for (int cap = 0; cap < 2; cap++)
+            for (int d = 64; d <= 128; d += 64) {
+                struct att_variant v = variant(targets[t], (int[]){d, d});
+                att_set(&v, ATT_SOFT_CAP, cap);
+                assert_string_equal(phase_of_copies(&v), cap && d == 128 ? "EDGE" : "M2");
+            }
 }
 
 /* Checks kernels of pages in a layout. LLVM widens row addresses by copies: a few are allowed. */

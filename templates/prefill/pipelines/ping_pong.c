@@ -92,6 +92,7 @@ static const struct pipe_row rows[] = {
 static const struct pipe_move moves[] = {
     {&att_exp2, 1, VALUES, C1, HAS(LATE_EXP2)},
     {&att_mask, 0, SCORES, EDGE, HAS(EARLY_MASK)},
+    {&prefill_issue_k, 0, COPY_K, EDGE, HAS(EARLY_COPIES)},
     {&prefill_read_k, 0, SCORES, READ, HAS(KEYS_FIRST)},
     {&prefill_read_k, 1, SCORES, M1, HAS(WHOLE_KEYS)},
     {&prefill_read_k, 1, SCORES, READ, HAS(WHOLE_KEYS) | HAS(KEYS_FIRST)},

@@ -22,9 +22,10 @@ enum prefill_feature {
     PREFILL_HAS_V_QUARTERS, /* V is read and multiplied in four parts or more */
     /* Some exponentials of a tile are computed one iteration later: att_tile.late_power. */
     PREFILL_HAS_LATE_EXP2,
-    PREFILL_HAS_EARLY_MASK, /* the mask is applied in phase EDGE */
-    PREFILL_HAS_KEYS_FIRST, /* K is read from LDS before V is stored there */
-    PREFILL_HAS_WHOLE_KEYS, /* all panels of K are read before the product K Q^T */
+    PREFILL_HAS_EARLY_MASK,   /* the mask is applied in phase EDGE */
+    PREFILL_HAS_EARLY_COPIES, /* K is copied to LDS in phase EDGE */
+    PREFILL_HAS_KEYS_FIRST,   /* K is read from LDS before V is stored there */
+    PREFILL_HAS_WHOLE_KEYS,   /* all panels of K are read before the product K Q^T */
     /* K and V have q's type, so that V is loaded late from pages. */
     PREFILL_HAS_LATE_V,
     PREFILL_HAS_PAGE_COPIES, /* K and V of a cache are copied to LDS without registers */
