@@ -200,12 +200,12 @@ TEST_IN("no mask", work_tiles_of_windows_and_chunks_share_heads)
     }
 }
 
-enum { N_WAVES = 8, N_LANES = 64, N_FOUND = 4 /* numbers that store_slices() stores */ };
+enum { N_WAVES = 8, N_LANES = 64, N_FOUND = 4 /* numbers that store_wave_tiles() stores */ };
 
-/* Stores numbers of each wave to argument `out`: the head and the first token of its slice, the
+/* Stores numbers of each wave to argument `out`: the head and the first token of its wave tile, the
  * tokens of the tile, and the number of KV heads. The tile is work tile `tile` of KV head
  * `kv_head`. */
-static void store_slices(struct prefill *p, int kv_head, int tile)
+static void store_wave_tiles(struct prefill *p, int kv_head, int tile)
 {
     struct tir_builder *const b = &p->b;
     prefill_find_heads(p);
@@ -231,8 +231,8 @@ static void store_slices(struct prefill *p, int kv_head, int tile)
     tir_return(b);
 }
 
-/* Runs store_slices() in the interpreter, with `gqa` query heads of each KV head. */
-static void find_slices(int gqa, int kv_head, int tile, int32_t found[][N_FOUND][N_LANES])
+/* Runs store_wave_tiles() in the interpreter, with `gqa` query heads of each KV head. */
+static void find_wave_tiles(int gqa, int kv_head, int tile, int32_t found[][N_FOUND][N_LANES])
 {
     const struct tir_machine *const m = &tgt_find("gfx942")->machine;
     const int32_t heads = gqa * (kv_head + 1);
@@ -243,7 +243,7 @@ static void find_slices(int gqa, int kv_head, int tile, int32_t found[][N_FOUND]
     struct prefill p = prefill_with_tile(&v, m, &t);
     struct tir_func *const f = tir_func_create("test", m, N_WAVES);
     p.b = tir_at_end(f, f->body);
-    store_slices(&p, kv_head, tile);
+    store_wave_tiles(&p, kv_head, tile);
     uint8_t kernarg[64] = {0};
     for (uint32_t i = 0; i < f->n_args; i++) {
         uint8_t *const at = kernarg + f->args[i].offset;
@@ -258,9 +258,9 @@ static void find_slices(int gqa, int kv_head, int tile, int32_t found[][N_FOUND]
     tir_func_destroy(f);
 }
 
-/* Work tiles have all slices of a KV head one after the other, heads inner, at any GQA ratio. With
+/* All wave tiles of a KV head follow each other, heads inner, at any GQA ratio. With
  * 5 heads a tile has at most 96 tokens. */
-TEST_IN("no mask", slices_of_a_kv_head_follow_each_other)
+TEST_IN("no mask", wave_tiles_of_a_kv_head_follow_each_other)
 {
     static const int ratios[] = {1, 2, 3, 5, 7, 8, 12, 16, 255, 257, 500, 16384};
     for (unsigned i = 0; i < sizeof(ratios) / sizeof(ratios[0]); i++) {
@@ -269,7 +269,7 @@ TEST_IN("no mask", slices_of_a_kv_head_follow_each_other)
         for (unsigned k = 0; k < sizeof(tiles) / sizeof(tiles[0]); k++) {
             const int kv_head = 2, first = tiles[k] * N_WAVES;
             int32_t found[N_WAVES][N_FOUND][N_LANES];
-            find_slices(gqa, kv_head, tiles[k], found);
+            find_wave_tiles(gqa, kv_head, tiles[k], found);
             for (int n = 0; n < N_WAVES; n++) {
                 const int last = first + N_WAVES - 1;
                 assert_int_equal(found[n][0][0], kv_head * gqa + (first + n) % gqa);
