@@ -311,6 +311,15 @@ TEST(every_operation_tracks_bits)
            WHOLE_V5 "v_bfe_u32 v6, v5, 16, 1\n" BRANCH_ON("v6"));
 }
 
+/* Equal results for equal undefined sources say nothing, since the sources may differ. */
+TEST(undefined_sources_may_differ)
+{
+    expect("v_mov_b32 v5, v1\nv_xor_b32 v4, v1, v5\n" STORE1("v4"),
+           "v_mov_b32 v5, v10\nv_xor_b32 v4, v10, v5\n" STORE1("v4"));
+    expect("v_mov_b32 v5, v1\nv_sub_u32 v4, v1, v5\n" STORE1("v4"),
+           "v_mov_b32 v5, v10\nv_sub_u32 v4, v10, v5\n" STORE1("v4"));
+}
+
 /* Tests gfx950. v4 is an undefined byte above a defined byte. */
 TEST(logic_of_three_sources_tracks_bits)
 {
