@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/hipsim/tests/program.h"
 
+#include <llvm-c/Core.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+
+#define TRIPLE "amdgcn-amd-amdhsa"
 
 struct program program_new(enum gfx_target target)
 {
@@ -45,37 +48,12 @@ uint64_t program_s64(const struct program *p, unsigned reg)
     return p->s[reg] | (uint64_t)p->s[reg + 1] << 32;
 }
 
-/* Writes `text` to a new temporary file and returns its name in `path`. */
-static void write_temporary(char *path, const char *text)
-{
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    size_t n = strlen(text);
-    assert_int_equal(write(fd, text, n), (ssize_t)n);
-    close(fd);
-}
+/* The section of a test's machine code. LLVM adds padding to .text. */
+#define SECTION ".program"
 
-static void *read_file(const char *path, size_t *bytes)
-{
-    FILE *f = fopen(path, "rb");
-    if (!f)
-        return NULL;
-    size_t room = 1 << 16, n = 0;
-    uint8_t *data = malloc(room);
-    assert_non_null(data);
-    for (size_t got; (got = fread(data + n, 1, room - n, f)) > 0;) {
-        n += got;
-        if (n == room)
-            assert_non_null(data = realloc(data, room *= 2));
-    }
-    fclose(f);
-    *bytes = n;
-    return data;
-}
-
-/* Moves the .text section of a relocatable ELF64 object to the front of the buffer. False if there
- * is none. */
-static bool extract_text(uint8_t *elf, size_t *bytes)
+/* Moves the section SECTION of a relocatable ELF64 object to the front of the buffer. False if
+ * there is none. */
+static bool extract_code(uint8_t *elf, size_t *bytes)
 {
     uint64_t shoff, off, size;
     uint16_t shentsize, shnum, shstrndx;
@@ -89,7 +67,7 @@ static bool extract_text(uint8_t *elf, size_t *bytes)
         const uint8_t *sh = elf + shoff + (size_t)i * shentsize;
         uint32_t name;
         memcpy(&name, sh, 4);
-        if (strcmp((const char *)elf + names + name, ".text") != 0)
+        if (strcmp((const char *)elf + names + name, SECTION) != 0)
             continue;
         memcpy(&off, sh + 24, 8);
         memcpy(&size, sh + 32, 8);
@@ -100,31 +78,62 @@ static bool extract_text(uint8_t *elf, size_t *bytes)
     return false;
 }
 
+/* Returns LLVM's machine for the target, which is created at its first use. */
+static LLVMTargetMachineRef machine_of(enum gfx_target target)
+{
+    static LLVMTargetMachineRef machines[ISAS];
+    const size_t i = (size_t)(isa_of(target) - isas);
+    if (machines[i])
+        return machines[i];
+    LLVMInitializeAMDGPUTargetInfo();
+    LLVMInitializeAMDGPUTarget();
+    LLVMInitializeAMDGPUTargetMC();
+    LLVMInitializeAMDGPUAsmPrinter();
+    LLVMInitializeAMDGPUAsmParser();
+    LLVMTargetRef amdgpu;
+    assert_int_equal(LLVMGetTargetFromTriple(TRIPLE, &amdgpu, NULL), 0);
+    return machines[i] =
+               LLVMCreateTargetMachine(amdgpu, TRIPLE, isa_of(target)->name, "",
+                                       LLVMCodeGenLevelNone, LLVMRelocPIC, LLVMCodeModelDefault);
+}
+
+/* Prints LLVM's message about an error in the text, and sets *failed (bool). */
+static void note_error(LLVMDiagnosticInfoRef info, void *failed)
+{
+    if (LLVMGetDiagInfoSeverity(info) != LLVMDSError)
+        return;
+    char *const message = LLVMGetDiagInfoDescription(info);
+    fprintf(stderr, "%s\n", message);
+    LLVMDisposeMessage(message);
+    *(bool *)failed = true;
+}
+
+/* The text is the module's inline assembly: a process of llvm-mc takes ten times longer. */
 void *assemble_try(enum gfx_target target, const char *text, size_t *bytes)
 {
-    char source[] = "/tmp/hipsim-test-XXXXXX", object[64];
-    write_temporary(source, text);
-    snprintf(object, sizeof(object), "%s.o", source);
-    char cpu[32];
-    snprintf(cpu, sizeof(cpu), "-mcpu=%s", isa_of(target)->name);
-    pid_t pid = fork();
-    if (pid == 0) {
-        execl(LLVM_MC, LLVM_MC, "-triple=amdgcn-amd-amdhsa", cpu, "-filetype=obj", "-o", object,
-              source, (char *)NULL);
-        _exit(127);
-    }
-    int status = -1;
-    waitpid(pid, &status, 0);
+    static const char section[] = ".section " SECTION ",\"ax\"\n";
+    bool failed = false;
     uint8_t *code = NULL;
-    if (status == 0)
-        code = read_file(object, bytes);
-    unlink(source);
-    unlink(object);
-    if (code && !extract_text(code, bytes)) {
-        free(code);
-        return NULL;
-    }
-    return code;
+    LLVMContextRef context = LLVMContextCreate();
+    LLVMContextSetDiagnosticHandler(context, note_error, &failed);
+    LLVMModuleRef module = LLVMModuleCreateWithNameInContext("program", context);
+    LLVMSetTarget(module, TRIPLE);
+    LLVMAppendModuleInlineAsm(module, section, sizeof(section) - 1);
+    LLVMAppendModuleInlineAsm(module, text, strlen(text));
+    LLVMMemoryBufferRef object = NULL;
+    char *message = NULL;
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine_of(target), module, LLVMObjectFile, &message,
+                                            &object))
+        fail_msg("%s", message);
+    if (!failed && (code = malloc(LLVMGetBufferSize(object))))
+        memcpy(code, LLVMGetBufferStart(object), LLVMGetBufferSize(object));
+    LLVMDisposeMemoryBuffer(object);
+    LLVMDisposeModule(module);
+    LLVMContextDispose(context);
+    if (code && extract_code(code, bytes))
+        return code;
+    free(code);
+    return NULL;
 }
 
 void *assemble(enum gfx_target target, const char *text, size_t *bytes)

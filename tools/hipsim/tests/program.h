@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small programs for the simulator's core: assembled with llvm-mc at run time, run by the engine
+ * Small programs for the simulator's core: assembled by LLVM at run time, run by the engine
  * with registers preset, registers read back afterwards.
  *
  *     struct program p = program_new(GFX942);
