@@ -178,8 +178,7 @@ static void barrier(void *state, struct workgroup *wg)
 /* Records a cache instruction for global memory. */
 static void cache(void *state, struct wave *w, const struct inst *in)
 {
-    (void)w;
-    race_global_cache(((struct race *)state)->global, in);
+    race_global_cache(((struct race *)state)->global, w, in);
 }
 
 /* Records that the wave releases its accesses when it arrives at a barrier of the grid. */
@@ -238,7 +237,7 @@ bool race_fence_report(struct wave *w, const struct inst *in, const struct race_
                        const char *missing)
 {
     const struct launch *l = w->launch;
-    const bool stores = missing[strlen("buffer_")] == 'w';
+    const bool stores = strcmp(missing, "buffer_inv") != 0;
     char text[160], group[80] = "", near[256] = "";
     name_group(w->wg, o->group, group, sizeof(group));
     hipsim_mem_describe(o->address, 1, near, sizeof(near));

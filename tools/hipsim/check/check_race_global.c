@@ -32,6 +32,7 @@
 #include "check_race_clocks.h"
 #include "check_race_shadow.h"
 #include "check_race_stores.h"
+#include "wait.h"
 
 #define INTERVAL_CHUNK 64u /* number of intervals that a thread reserves at once */
 #define RECENT 64u         /* number of pages that a thread finds without the hash table */
@@ -51,6 +52,7 @@ struct race_global {
     uint32_t epoch;         /* number of the workgroup's barriers when `current` began */
     uint32_t open, nopen;   /* first interval of the list of unreleased intervals; its length */
     uint32_t dirty;         /* first interval of the list of those that were not written back */
+    uint32_t flushing;      /* waves with an entry in flush[], a bit each */
     uint32_t invalidations; /* number of executed buffer_inv with sc1 in this workgroup */
     /* Interval numbers that this thread has reserved: from `chunk` to chunk_end - 1. */
     uint32_t chunk, chunk_end;
@@ -58,6 +60,13 @@ struct race_global {
     uint64_t acquire[ACQUIRES_MAX]; /* addresses that the current instruction acquires */
     /* Numbers of entries of acquire[], collisions[] and repeats[]. */
     unsigned nacquire, ncollisions, nrepeats;
+    /* By wave: its last write-back. It writes back the interval `first` and all after it in the
+     * list. */
+    struct {
+        uint32_t first;            /* interval */
+        uint32_t number;           /* wave.issued before the write-back */
+        enum wait_counter counter; /* counter of the write-back */
+    } flush[WAVES_MAX];
     /* stamp by wave: releases up to it are ordered before the wave's accesses */
     uint64_t acquired[WAVES_MAX];
     struct {
@@ -83,7 +92,7 @@ struct touch {
     uint16_t bad;       /* result: mask of the bytes that conflict */
     bool named;         /* true: `other` is set, for the first conflicting byte */
     bool fences;        /* true: the launch has the fence check */
-    const char *fence;  /* result: mnemonic that a load lacks; NULL: none */
+    const char *fence;  /* result: missing_fence() of a load; NULL: none is missing */
     uint64_t page;      /* number of the page of `cells`, whose lock is held */
     struct cell *cells; /* cells of the page; NULL: the page is not recorded */
     struct race_other other;
@@ -107,7 +116,7 @@ void race_global_destroy(struct race_global *g) { free(g); }
 void race_global_begin(struct race_global *g)
 {
     g->current = g->open = g->nopen = 0;
-    g->dirty = g->invalidations = 0;
+    g->dirty = g->invalidations = g->flushing = 0;
     g->stores.n = 0;
     memset(g->acquired, 0, sizeof(g->acquired));
 }
@@ -212,12 +221,35 @@ static bool release_interval(struct race_global *g, struct interval *j, const st
     return past ? !late : j->touched == bit;
 }
 
+/* Marks the interval `first`, and all after it in the list, as written back. All intervals after a
+ * marked one are marked. */
+static void mark_written(struct race_global *g, uint32_t first)
+{
+    struct interval *const all = g->shadow->intervals;
+    for (uint32_t i = first; i && !atomic_load(&all[i].written_back); i = all[i].next_dirty)
+        atomic_store(&all[i].written_back, true);
+}
+
+/* Ends the write-backs for which their waves have waited. */
+static void end_flushes(struct race_global *g, const struct workgroup *wg)
+{
+    for (uint32_t left = g->flushing; left; left &= left - 1) {
+        const unsigned i = (unsigned)__builtin_ctz(left);
+        if (wave_outstanding(wg->waves[i], g->flush[i].counter, g->flush[i].number))
+            continue;
+        mark_written(g, g->flush[i].first);
+        g->flushing &= ~(UINT32_C(1) << i);
+    }
+}
+
 /* Makes the wave's next access begin a new interval, since this release does not include it. */
 uint64_t race_global_release(struct race_global *g, const struct wave *w)
 {
     struct race_shadow *s = g->shadow;
     const uint32_t bit = UINT32_C(1) << w->id;
     uint64_t stamp = 0;
+    end_flushes(g, w->wg);
+    const bool early = (g->flushing & bit) != 0;
     for (uint32_t *at = &g->open; *at;) {
         struct interval *j = &s->intervals[*at];
         if (!stamp)
@@ -229,6 +261,8 @@ uint64_t race_global_release(struct race_global *g, const struct wave *w)
         } else {
             at = &j->next;
         }
+        if (early && j->released == stamp && atomic_load(&j->flushed))
+            atomic_store(&j->early, true);
         if (ours)
             g->current = 0;
     }
@@ -289,7 +323,7 @@ static bool ordered(const struct touch *t, uint32_t id, uint32_t waves, uint32_t
 
 /* The functions from here on handle fences. */
 
-void race_global_cache(struct race_global *g, const struct inst *in)
+void race_global_cache(struct race_global *g, const struct wave *w, const struct inst *in)
 {
     if (!in->sc1)
         return;
@@ -298,8 +332,16 @@ void race_global_cache(struct race_global *g, const struct inst *in)
         g->invalidations++;
         return;
     }
-    for (; g->dirty; g->dirty = g->shadow->intervals[g->dirty].next_dirty)
-        atomic_store(&g->shadow->intervals[g->dirty].written_back, true);
+    if (!in->row->wait)
+        return;
+    struct interval *const all = g->shadow->intervals;
+    const enum wait_counter counter = wave_counter(in, (enum wait_counter)(in->row->wait - 1));
+    for (uint32_t i = g->dirty; i && !atomic_load(&all[i].flushed); i = all[i].next_dirty)
+        atomic_store(&all[i].flushed, true);
+    g->flush[w->id].first = g->dirty;
+    g->flush[w->id].number = w->issued[counter];
+    g->flush[w->id].counter = counter;
+    g->flushing |= UINT32_C(1) << w->id;
 }
 
 /* True if the workgroup has loaded the cell before its present writer stored, and has not discarded
@@ -311,16 +353,18 @@ static bool keeps_old(const struct touch *t, const struct cell *c)
            j->invalidations == t->g->invalidations;
 }
 
-/* Returns the mnemonic of the instruction that is missing between the store of another workgroup
- * and this load, which is ordered after it. NULL: none. */
+/* Returns what is missing between the store of another workgroup and this load, which is ordered
+ * after it: the mnemonic of an instruction, or the wait for a write-back. NULL: none is missing. */
 static const char *missing_fence(const struct touch *t, const struct cell *c)
 {
     const struct interval *j = &t->g->shadow->intervals[c->writer & NUMBER];
     if (!t->fences || t->direction != MEM_READ || t->self & ATOMIC || c->quiet ||
         j->group == (uint32_t)t->w->wg->index)
         return NULL;
-    if (!(c->writer & ATOMIC) && !atomic_load(&j->written_back))
+    if (!(c->writer & ATOMIC) && !atomic_load(&j->flushed))
         return "buffer_wbl2";
+    if (!(c->writer & ATOMIC) && (atomic_load(&j->early) || !atomic_load(&j->written_back)))
+        return "wait for the buffer_wbl2";
     return keeps_old(t, c) ? "buffer_inv" : NULL;
 }
 

@@ -53,7 +53,9 @@ struct interval {
     /* next interval in the list of those that were not written back; 0: none */
     uint32_t next_dirty;
     uint32_t invalidations;    /* number of the workgroup's invalidations before the interval */
-    _Atomic bool written_back; /* true: a later buffer_wbl2 with sc1 wrote stores back */
+    _Atomic bool flushed;      /* true: a buffer_wbl2 with sc1 followed the stores */
+    _Atomic bool written_back; /* true: a release followed the wait for this buffer_wbl2 */
+    _Atomic bool early;        /* true: its wave released the stores before it waited for it */
 };
 
 struct cell {

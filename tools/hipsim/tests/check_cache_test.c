@@ -144,6 +144,21 @@ TEST(stores_are_written_back)
                  BEGIN PRODUCER VECTOR("0") WRITE_BACK(" sc0") RAISE CONSUMER AWAIT LOAD(""));
     expect_fence("buffer_wbl2", BEGIN PRODUCER VECTOR("4") WRITE_BACK(" sc1") VECTOR("0")
                                     RAISE CONSUMER AWAIT LOAD(""));
+    /* The flag may be seen before a write-back for which the wave has not waited. */
+    expect_fence("wait for the buffer_wbl2",
+                 BEGIN PRODUCER VECTOR("0") "buffer_wbl2 sc1\n" RAISE CONSUMER AWAIT LOAD(""));
+    expect_fence("wait for the buffer_wbl2",
+                 BEGIN PRODUCER VECTOR("0") "buffer_wbl2 sc1\nbuffer_wbl2 sc1\n"
+                                            "s_waitcnt vmcnt(1)\n" RAISE CONSUMER AWAIT LOAD(""));
+    /* A later release, after a wait, does not make up for it. */
+    expect_fence(
+        "wait for the buffer_wbl2",
+        BEGIN PRODUCER VECTOR(
+            "0") "buffer_wbl2 sc1\n" RAISE
+                 "global_store_dword v2, v3, s[8:9] offset:256 sc1\ns_waitcnt vmcnt(0)\n" CONSUMER
+                     AWAIT LOAD(""));
+    expect_fence(NULL, BEGIN PRODUCER VECTOR("0") "buffer_wbl2 sc1\n" WRITE_BACK(" sc1")
+                           RAISE CONSUMER AWAIT LOAD(""));
     /* A store with sc1 writes through to memory. */
     expect_fence(NULL, BEGIN PRODUCER
                  "global_store_dword v0, v1, s[2:3] sc1\ns_waitcnt vmcnt(0)\n" RAISE CONSUMER AWAIT
