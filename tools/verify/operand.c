@@ -276,13 +276,29 @@ void operand_set_random_row(struct operand *o, int64_t row, uint64_t *random)
         operand_set_random_run(o, AT(row, i), o->dims[2], 2, random);
 }
 
+/* Number of elements that operand_set_table() repeats, and its log2. */
+enum { TABLE_BITS = 12, TABLE_LENGTH = 1 << TABLE_BITS };
+
+/* Sets `count` elements of `size` bytes, which is a constant where this is inlined, to random ones
+ * of the table. */
+static inline __attribute__((always_inline)) void set_from_table(uint8_t *to, size_t count,
+                                                                 const size_t size,
+                                                                 const uint32_t table[TABLE_LENGTH],
+                                                                 uint64_t *random)
+{
+    uint64_t bits = 0;
+    for (size_t i = 0; i < count; i++) {
+        bits = i % (64 / TABLE_BITS) ? bits >> TABLE_BITS : random_bits(random);
+        memcpy(to + i * size, &table[bits % TABLE_LENGTH], size);
+    }
+}
+
 void operand_set_table(struct operand *o, double limit, uint64_t *random)
 {
-    enum { BITS = 12, LENGTH = 1 << BITS };
-    uint32_t table[LENGTH];
+    uint32_t table[TABLE_LENGTH];
     const size_t size = (size_t)o->size, count = o->span / size;
-    for (int i = 0; i < LENGTH; i++) {
-        const float number = (float)(limit / 2 * (1 + i / (double)LENGTH));
+    for (int i = 0; i < TABLE_LENGTH; i++) {
+        const float number = (float)(limit / 2 * (1 + i / (double)TABLE_LENGTH));
         if (o->precision)
             table[i] = random_element(o->precision, limit, random);
         else if (o->size == 1)
@@ -291,10 +307,10 @@ void operand_set_table(struct operand *o, double limit, uint64_t *random)
             memcpy(&table[i], &number, sizeof(number));
     }
     o->filled = true;
-    uint64_t bits = 0;
-    for (size_t i = 0; i < count; i++) {
-        bits = i % (64 / BITS) ? bits >> BITS : random_bits(random);
-        memcpy(o->image + i * size, &table[bits % LENGTH], size);
+    switch (size) {
+    case 1: set_from_table(o->image, count, 1, table, random); return;
+    case 2: set_from_table(o->image, count, 2, table, random); return;
+    default: set_from_table(o->image, count, sizeof(table[0]), table, random); return;
     }
 }
 
