@@ -169,10 +169,11 @@ static LLVMValueRef in_one_lane(struct lower *l, const struct tir_op *op,
     return emit_intrinsic(l, "llvm.amdgcn.readfirstlane", &l->i32, 1, &phi, 1);
 }
 
-/* Makes the wave's writes visible to the GPU before its next atomic. For gfx942 and gfx950 LLVM
- * emits buffer_wbl2 sc1 and a wait (AMDGPUUsage, "Memory Model gfx942"). Where the wave has waited
- * for its stores before, LLVM 22 removes that wait, since it does not count buffer_wbl2 in vmcnt.
- * The atomic would then be visible before the data, so another wait follows the fence. */
+/* Emits a release at agent scope: the wave's earlier writes are visible to all workgroups of the
+ * GPU before its next atomic is. For gfx942 and gfx950 LLVM emits buffer_wbl2 sc1 and a wait
+ * (AMDGPUUsage, "Memory Model gfx942"). LLVM 22 does not count buffer_wbl2 in vmcnt, and removes
+ * the wait if the wave has waited for its stores already. So all targets get a wait of their own
+ * after the fence. */
 static void release_writes(struct lower *l)
 {
     LLVMBuildFenceSyncScope(l->b, LLVMAtomicOrderingRelease, agent(l), "");

@@ -318,8 +318,8 @@ void prefill_await_q(struct prefill *p);
 
 /* Functions of shared_heads.c: work tiles with several heads. */
 
-/** True if each wave of a work tile has a wave tile: tile->rows tokens of one query head. The wave
- * tiles of a work tile may be of several query heads of a KV head. */
+/** True if a work tile may hold several query heads of a KV head, which read the same keys. Each
+ * wave then computes one wave tile, which is tile->rows tokens of one of these heads. */
 bool prefill_shares_heads(const struct prefill *p);
 
 /** Sets work.gqa, work.kv_heads and work.reciprocal with prefill_shares_heads(). */

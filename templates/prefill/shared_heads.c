@@ -78,8 +78,9 @@ void prefill_find_wave_tiles(struct prefill *p, struct tir_value tile)
     p->work.row0 = att_times(b, steps, (int)p->tile->rows);
 }
 
-/* Returns the number of steps of tile->rows tokens (i32) from the work tile's first wave tile to
- * wave tile `n` (i32). */
+/* Emits the number of tokens, divided by tile->rows, from the work tile's first wave tile to its
+ * wave tile `n`. Both are i32, and `n` counts from 0. Wave tiles of the same tokens have distance
+ * 0. */
 static struct tir_value steps_before(struct prefill *p, struct tir_value n)
 {
     return divide(p, tir_add(&p->b, p->work.head, n));

@@ -150,8 +150,9 @@ static inline void operand_set(struct operand *o, const int64_t at[], double val
     operand_set_bits(o, at, o->precision ? encode_element(o->precision, value) : bits);
 }
 
-/** Sets `count` elements, `at` and the next ones along the last dimension, to random_element() of
- * magnitude `limit` at most; float32 ones to random_value(). */
+/** Sets the element with index `at` and the next count - 1 of its row, the last dimension, to
+ * random numbers. Elements of a narrow type get random_element() with magnitudes up to `limit`,
+ * float32 ones get random_value(). *random is the state of the generator. */
 void operand_set_random_run(struct operand *o, const int64_t at[], int64_t count, double limit,
                             uint64_t *random);
 

@@ -96,8 +96,9 @@ void race_global_begin(struct race_global *g);
 uint64_t race_global_release(struct race_global *g, const struct wave *w);
 /** Orders all accesses released so far before the wave's later ones. */
 void race_global_acquire(struct race_global *g, const struct wave *w);
-/** Records that the wave executes `in`, a buffer_wbl2 or buffer_inv. A write-back is in flight
- * until the wave has waited for it. Call it before wave->issued counts `in`. */
+/** Records a buffer_wbl2 or buffer_inv of the wave, the instruction `in`; without sc1 it has no
+ * effect. The write-back is in flight until the wave has waited for its counter. The caller counts
+ * the instruction in wave->issued afterwards. */
 void race_global_cache(struct race_global *g, const struct wave *w, const struct inst *in);
 /** Gives all waves of the workgroup what one of them has acquired, when its barrier opens. */
 void race_global_barrier(struct race_global *g, const struct workgroup *wg);

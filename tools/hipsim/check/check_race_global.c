@@ -221,8 +221,8 @@ static bool release_interval(struct race_global *g, struct interval *j, const st
     return past ? !late : j->touched == bit;
 }
 
-/* Marks the interval `first`, and all after it in the list, as written back. All intervals after a
- * marked one are marked. */
+/* Sets written_back of interval number `first` and of all older ones in its workgroup's list. It
+ * ends at a marked interval, since all older ones are marked then. */
 static void mark_written(struct race_global *g, uint32_t first)
 {
     struct interval *const all = g->shadow->intervals;
@@ -353,8 +353,9 @@ static bool keeps_old(const struct touch *t, const struct cell *c)
            j->invalidations == t->g->invalidations;
 }
 
-/* Returns what is missing between the store of another workgroup and this load, which is ordered
- * after it: the mnemonic of an instruction, or the wait for a write-back. NULL: none is missing. */
+/* Returns the first thing that is missing between the cell's last store and the load `t`, which
+ * atomics order after it: "buffer_wbl2", "wait for the buffer_wbl2" or "buffer_inv". Returns NULL
+ * if nothing is missing, or if the workgroup of the load has stored itself. */
 static const char *missing_fence(const struct touch *t, const struct cell *c)
 {
     const struct interval *j = &t->g->shadow->intervals[c->writer & NUMBER];

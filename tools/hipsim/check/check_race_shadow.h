@@ -52,10 +52,12 @@ struct interval {
     /* Members of the fence check. */
     /* next interval in the list of those that were not written back; 0: none */
     uint32_t next_dirty;
-    uint32_t invalidations;    /* number of the workgroup's invalidations before the interval */
-    _Atomic bool flushed;      /* true: a buffer_wbl2 with sc1 followed the stores */
-    _Atomic bool written_back; /* true: a release followed the wait for this buffer_wbl2 */
-    _Atomic bool early;        /* true: its wave released the stores before it waited for it */
+    uint32_t invalidations; /* number of the workgroup's invalidations before the interval */
+    _Atomic bool flushed;   /* true: a wave has executed buffer_wbl2 with sc1 after the interval */
+    /* true: that wave had waited for its buffer_wbl2 when the workgroup made a later release */
+    _Atomic bool written_back;
+    /* true: that wave released the interval before it waited for its buffer_wbl2 */
+    _Atomic bool early;
 };
 
 struct cell {
